@@ -1,0 +1,1 @@
+"""EXPLAIN and EXPLAIN ANALYZE for data movement."""
