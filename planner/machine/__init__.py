@@ -1,0 +1,1 @@
+"""What the hardware is: places, links, and what was measured of them."""

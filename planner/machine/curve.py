@@ -1,0 +1,133 @@
+"""How long one copy takes, by its size.
+
+A curve is a handful of measured points (bytes, seconds). Between points the time is interpolated
+linearly in the size, which is exact for t = latency + size / rate and, unlike interpolation of the
+logarithms, does not read high at the knee. Below the first point the latency holds, above the last
+one the asymptotic rate does.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from functools import cached_property
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from planner.units import Bytes, BytesPerSecond, Seconds
+
+
+class Point(BaseModel):
+    """One measured copy: `size_bytes` took `seconds`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    size_bytes: Bytes
+    seconds: Seconds
+
+
+def _point(value: Any) -> Any:
+    """A row `[4KiB, 5.6us]` of a machine file is a point."""
+    if isinstance(value, (list, tuple)):
+        if len(value) != 2:  # noqa: PLR2004 - a row is a pair
+            raise ValueError("a point is a pair: [size, time], like [4KiB, 5.6us]")
+        return {"size_bytes": value[0], "seconds": value[1]}
+    return value
+
+
+class Curve(BaseModel):
+    """Seconds of one copy by its size, alone and in a queue.
+
+    `points` may be empty: then `latency` and `rate` alone say everything (t = latency + size/rate).
+    `gap` is what a queued copy costs the engine beside its bytes (LogGP's g); it is shared by all
+    flows, while `latency` delays only a copy that finds the engine idle. `spread` is the relative
+    half interquartile range of the times, `None` where none was kept.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    points: tuple[Annotated[Point, BeforeValidator(_point)], ...] = ()
+    latency: Seconds = Field(ge=0)
+    gap: Seconds | None = Field(default=None, ge=0)
+    rate: BytesPerSecond = Field(gt=0)
+    spread: float | None = Field(default=None, ge=0)
+    source: str | None = None
+
+    @model_validator(mode="after")
+    def _sorted_and_positive(self) -> Curve:
+        sizes = [p.size_bytes for p in self.points]
+        if any(b <= a for a, b in zip(sizes, sizes[1:], strict=False)):
+            raise ValueError("the points of a curve grow in size")
+        if any(p.seconds <= 0 or p.size_bytes <= 0 for p in self.points):
+            raise ValueError("a point has a size and a time above 0")
+        return self
+
+    @cached_property
+    def _monotone(self) -> tuple[tuple[int, float], ...]:
+        """The points with times that never fall: that a bigger copy is faster is noise."""
+        rows, highest = [], 0.0
+        for point in self.points:
+            highest = max(highest, point.seconds)
+            rows.append((point.size_bytes, highest))
+        return tuple(rows)
+
+    def seconds(self, size: float) -> float:
+        """Seconds of one copy of `size` bytes that finds the engine idle."""
+        rows = self._monotone
+        if not rows:
+            return self.latency + size / self.rate
+        first_size, first = rows[0]
+        if size <= first_size:
+            # From the latency (a copy of nothing) up to the first measured point.
+            base = min(self.latency, first)
+            return base + (first - base) * size / first_size
+        last_size, last = rows[-1]
+        if size >= last_size:
+            return last + (size - last_size) / self.rate
+        at = bisect_left(rows, (int(size), 0.0)) if size == int(size) else 0
+        while rows[at][0] < size:
+            at += 1
+        (s0, t0), (s1, t1) = rows[at - 1], rows[at]
+        return t0 + (t1 - t0) * (size - s0) / (s1 - s0)
+
+    @property
+    def queued_gap(self) -> float:
+        """Seconds of engine time that a queued copy costs beside its bytes, at most the latency."""
+        return self.latency if self.gap is None else min(self.gap, self.latency)
+
+    def service(self, size: float) -> float:
+        """Seconds that a copy of `size` holds the engine when copies are queued behind each other.
+
+        It is the lone copy without the part of its latency that overlaps with its neighbours:
+        t(size) - (latency - gap), and never less than the gap.
+        """
+        return max(
+            self.queued_gap, self.seconds(size) - (self.latency - self.queued_gap)
+        )
+
+    def at_rate(self, rate: float) -> Curve:
+        """The same curve on a wire of another `rate`: each time changes by its bytes' share."""
+        change = 1.0 / rate - 1.0 / self.rate
+        points = tuple(
+            Point(
+                size_bytes=p.size_bytes,
+                seconds=max(p.seconds + p.size_bytes * change, p.size_bytes / rate),
+            )
+            for p in self.points
+        )
+        return self.model_copy(update={"points": points, "rate": rate})
+
+    def slower(self, factor: float) -> Curve:
+        """The same curve with every time multiplied by `factor`."""
+        points = tuple(
+            Point(size_bytes=p.size_bytes, seconds=p.seconds * factor)
+            for p in self.points
+        )
+        gap = None if self.gap is None else self.gap * factor
+        update = {
+            "points": points,
+            "latency": self.latency * factor,
+            "gap": gap,
+            "rate": self.rate / factor,
+        }
+        return self.model_copy(update=update)

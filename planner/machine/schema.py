@@ -1,0 +1,223 @@
+"""The machine file: places where bytes rest, links between them, and what was measured of each.
+
+Every number belongs to a `Provenance` of `sources`: the `source` key of a node, a link, a curve
+or a table names it; one that names none has the machine's first source.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from planner.machine.curve import Curve
+from planner.machine.tables import CopyTable
+from planner.units import Bytes, BytesPerSecond, Seconds
+
+LinkKind = Literal["storage", "pcie", "c2c", "nvlink", "interconnect", "network"]
+CurveName = Literal[
+    "pinned",
+    "write_combined",
+    "registered",
+    "pageable",
+    "pageable_hot",
+    "zero_copy",
+    "managed_fault",
+    "managed_prefetch",
+    "peer",
+    "peer_off",
+    "buffered",
+    "direct",
+    "gds",
+]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class Provenance(_Strict):
+    """Where numbers come from, so that a reader can judge them.
+
+    `kind` is `measured` (by this tool or a named probe), `cited` (published by somebody) or
+    `assumed`. `spread` is the typical relative half interquartile range; `None` says that no
+    spread was kept. `disturbed` counts the cells that stayed disturbed after being redone.
+    """
+
+    kind: Literal["measured", "cited", "assumed"]
+    where: str
+    when: str
+    by: str | None = None
+    samples: int | None = Field(default=None, ge=1)
+    spread: float | None = Field(default=None, ge=0)
+    disturbed: int = Field(default=0, ge=0)
+    note: str | None = None
+
+
+class Setup(_Strict):
+    """What memory costs before the first byte moves; rates are bytes/s of memory made ready.
+
+    `touch_fresh` and `touch_recycled` are the first touch by all workers together of memory that
+    the guest has never used, and of memory that it has used before. `register` pins touched memory
+    in place. `host_alloc` allocates, touches and pins in one driver call. `workers` is the start
+    of the pool of workers with their streams and events.
+    """
+
+    touch_fresh: BytesPerSecond | None = None
+    touch_recycled: BytesPerSecond | None = None
+    register_rate: Annotated[BytesPerSecond | None, Field(alias="register")] = None
+    register_latency: Seconds = 0.0
+    unregister: BytesPerSecond | None = None
+    register_file: BytesPerSecond | None = None
+    host_alloc: BytesPerSecond | None = None
+    workers: Seconds = 0.0
+    spread: float | None = Field(default=None, ge=0)
+    source: str | None = None
+
+
+class Disk(_Strict):
+    """A file system: `path` is the folder for scratch files, `host` the node that mounts it."""
+
+    kind: Literal["disk"]
+    host: str
+    path: str | None = None
+    capacity: Bytes | None = None
+    filesystem: str | None = None
+    cost: float | None = Field(default=None, ge=0)
+    source: str | None = None
+
+
+class Ram(_Strict):
+    """Host memory of one NUMA node, with the cores beside it.
+
+    `limit` is what may be used (cgroup, or the largest MemTotal seen), `cache` the last-level
+    cache. `copy_rates` holds the copy capacity C(workers, ring) of each kind of copy stage.
+    """
+
+    kind: Literal["ram"]
+    capacity: Bytes
+    limit: Bytes | None = None
+    pinned_limit: Bytes | None = None
+    cores: int = Field(ge=1)
+    cache: Bytes | None = None
+    copy_rates: Annotated[dict[CopyName, CopyTable], Field(alias="copy")] = {}
+    setup: Setup = Setup()
+    cost: float | None = Field(default=None, ge=0)
+    source: str | None = None
+
+
+class Hbm(_Strict):
+    """A GPU's memory: `host` is the node whose memory is nearest, `device` the driver's index.
+
+    `local` is the curve of a copy inside the memory, `rate` what a kernel can read from it.
+    `context` is the start of the driver's context, `allocate` the time of a device allocation.
+    """
+
+    kind: Literal["hbm"]
+    host: str
+    device: int = Field(ge=0)
+    capacity: Bytes
+    model: str | None = None
+    uuid: str | None = None
+    emulated: bool = False
+    rate: BytesPerSecond | None = None
+    local: Curve | None = None
+    context: Seconds = 0.0
+    allocate: Curve | None = None
+    copy_engines: int | None = Field(default=None, ge=1)
+    cost: float | None = Field(default=None, ge=0)
+    source: str | None = None
+
+
+class Nic(_Strict):
+    """A network adapter of host `host`."""
+
+    kind: Literal["nic"]
+    host: str
+    address: str | None = None
+    cost: float | None = Field(default=None, ge=0)
+    source: str | None = None
+
+
+class Remote(_Strict):
+    """A place on another computer that this machine file says nothing more of."""
+
+    kind: Literal["remote"]
+    address: str | None = None
+    source: str | None = None
+
+
+Node = Annotated[Disk | Ram | Hbm | Nic | Remote, Field(discriminator="kind")]
+
+CopyName = Literal["file", "memory", "save", "save_memory"]
+"""A copy stage: page cache → ring, pageable memory → ring, ring → page cache, ring → memory."""
+
+
+class Direction(_Strict):
+    """One direction of a link.
+
+    `rate` is its capacity, what one large queued copy reaches. `curves` are single copies by the
+    way they are done. `against` is the interference multiplicity: how many bytes of this
+    direction's capacity one byte of the *opposite* direction takes (0 = full duplex). `requests`
+    caps requests per second (a disk's IOPS).
+    """
+
+    rate: BytesPerSecond = Field(gt=0)
+    curves: dict[CurveName, Curve] = {}
+    against: float = Field(default=0.0, ge=0)
+    requests: float | None = Field(default=None, gt=0)
+    source: str | None = None
+
+
+class Link(_Strict):
+    """A wire between two places; `forward` goes from `ends[0]` to `ends[1]`."""
+
+    kind: LinkKind
+    ends: tuple[str, str]
+    forward: Direction | None = None
+    backward: Direction | None = None
+    generation: int | None = Field(default=None, ge=1)
+    width: int | None = Field(default=None, ge=1)
+    max_generation: int | None = Field(default=None, ge=1)
+    max_width: int | None = Field(default=None, ge=1)
+    peer_access: bool | None = None
+    source: str | None = None
+
+    @model_validator(mode="after")
+    def _has_a_direction(self) -> Link:
+        if self.forward is None and self.backward is None:
+            raise ValueError("a link has a forward or a backward direction, or both")
+        if self.ends[0] == self.ends[1]:
+            raise ValueError("a link joins two different places")
+        return self
+
+    def direction(self, start: str) -> Direction | None:
+        """The direction that leaves `start`, or `None` if the link does not go that way."""
+        return self.forward if start == self.ends[0] else self.backward
+
+
+class Machine(_Strict):
+    """A whole machine: what `planner` knows of the hardware before it predicts anything."""
+
+    version: Literal[1] = 1
+    name: str = Field(min_length=1)
+    description: str | None = None
+    emulated: bool = False
+    hardware: dict[str, str] = {}
+    sources: dict[str, Provenance] = Field(min_length=1)
+    nodes: dict[str, Node] = Field(min_length=1)
+    links: dict[str, Link] = {}
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> Machine:
+        for name, link in self.links.items():
+            for end in link.ends:
+                if end not in self.nodes:
+                    raise ValueError(f'link {name} ends at "{end}", which is no node')
+        for name, node in self.nodes.items():
+            host = getattr(node, "host", None)
+            if host is not None and not isinstance(self.nodes.get(host), Ram):
+                raise ValueError(
+                    f'node {name} names the host "{host}", which is no ram node'
+                )
+        return self

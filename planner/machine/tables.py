@@ -1,0 +1,108 @@
+"""Copy capacity: how fast W workers together fill (or drain) a ring of R bytes.
+
+The rate depends on the whole ring, not on the chunk: while the ring stays in the last-level cache
+the CPU finds the lines that it stores to. The table is measured without a GPU; `beside_dma` says
+what is left of it while a copy engine works on the same ring.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import cached_property
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from planner.units import Bytes, BytesPerSecond, Seconds
+
+
+class CopyTable(BaseModel):
+    """Bytes/s of all workers together, `rates[i][j]` for `workers[i]` and `rings[j]`.
+
+    A cell is `None` where it was not measured or was flawed; it then takes the value of the next
+    larger ring. `per_chunk` is the interpreter's own time for one chunk, `beside_dma[i]` the factor
+    for `workers[i]` while DMA runs (1 where it was not measured).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    workers: tuple[int, ...] = Field(min_length=1)
+    rings: tuple[Bytes, ...] = Field(min_length=1)
+    rates: tuple[tuple[BytesPerSecond | None, ...], ...]
+    per_chunk: Seconds = 0.0
+    beside_dma: tuple[float, ...] | None = None
+    spread: float | None = Field(default=None, ge=0)
+    source: str | None = None
+
+    @model_validator(mode="after")
+    def _rectangular(self) -> CopyTable:
+        for axis in (self.workers, self.rings):
+            if (
+                any(b <= a for a, b in zip(axis, axis[1:], strict=False))
+                or axis[0] <= 0
+            ):
+                raise ValueError("workers and rings grow and are above 0")
+        if len(self.rates) != len(self.workers):
+            raise ValueError("rates has one row for each entry of workers")
+        for row in self.rates:
+            if len(row) != len(self.rings):
+                raise ValueError(
+                    "each row of rates has one cell for each entry of rings"
+                )
+            if all(cell is None for cell in row):
+                raise ValueError("each row of rates has at least one measured cell")
+            if any(cell is not None and cell <= 0 for cell in row):
+                raise ValueError("a rate is above 0")
+        if self.beside_dma is not None and len(self.beside_dma) != len(self.workers):
+            raise ValueError("beside_dma has one factor for each entry of workers")
+        return self
+
+    @cached_property
+    def _filled(self) -> tuple[tuple[float, ...], ...]:
+        """Every cell with a number: an empty one takes the next larger ring's, else the last."""
+        rows = []
+        for row in self.rates:
+            known = [i for i, cell in enumerate(row) if cell is not None]
+            filled = []
+            for i in range(len(row)):
+                at = next((k for k in known if k >= i), known[-1])
+                filled.append(float(row[at] or 0.0))
+            rows.append(tuple(filled))
+        return tuple(rows)
+
+    def rate(self, workers: int, ring: int, *, beside_dma: bool = False) -> float:
+        """Bytes/s of `workers` together on a ring of `ring` bytes.
+
+        Bilinear in the logarithms of both axes; outside the table the nearest edge holds, so the
+        model never promises more than was seen.
+        """
+        i, u = _place(self.workers, workers)
+        j, v = _place(self.rings, ring)
+        table = self._filled
+        low = table[i][j] * (1 - v) + table[i][min(j + 1, len(self.rings) - 1)] * v
+        k = min(i + 1, len(self.workers) - 1)
+        high = table[k][j] * (1 - v) + table[k][min(j + 1, len(self.rings) - 1)] * v
+        value = low * (1 - u) + high * u
+        if beside_dma and self.beside_dma is not None:
+            value *= self.beside_dma[i] * (1 - u) + self.beside_dma[k] * u
+        return value
+
+    def slower(self, factor: float) -> CopyTable:
+        """The same table with every rate divided by `factor`."""
+        rates = tuple(
+            tuple(None if c is None else c / factor for c in row) for row in self.rates
+        )
+        return self.model_copy(
+            update={"rates": rates, "per_chunk": self.per_chunk * factor}
+        )
+
+
+def _place(axis: Sequence[int], value: float) -> tuple[int, float]:
+    """Index of the cell below `value` and how far it lies to the next, in logarithms."""
+    if value <= axis[0]:
+        return 0, 0.0
+    if value >= axis[-1]:
+        return len(axis) - 1, 0.0
+    i = bisect_right(axis, value) - 1
+    return i, math.log(value / axis[i]) / math.log(axis[i + 1] / axis[i])
