@@ -1,0 +1,322 @@
+"""What `planner` emits: an `Estimate` (predicted) and a `Run` (measured), versioned, as JSON.
+
+Keys carry their unit (`_s` seconds, `_bytes`, `_bytes_per_s`), numbers are numbers, lists keep the
+order of the plan. Within a major format number fields are only added, and readers ignore fields
+that they do not know; a break raises the number in `format`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Cause = Literal[
+    "bandwidth",
+    "latency",
+    "queue_depth",
+    "issue_overhead",
+    "page_faults",
+    "host_copy",
+    "serial_stages",
+    "peer_path",
+    "capacity",
+    "cipher",
+    "compute",
+    "setup",
+]
+CacheState = Literal["warm", "cold", "guest-cold", "partly", "none"]
+
+
+class Result(BaseModel):
+    """The base of everything emitted: frozen, and tolerant of fields from a newer minor version."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Hop(Result):
+    """How one flow crosses one link; the unit of a schedule.
+
+    `coupled` says that this hop and the next share one ring and run as one pipeline. `chunk_bytes`
+    equal to the flow's size means one single copy. The ring of a pipeline has
+    workers x depth x chunk bytes.
+    """
+
+    link: str
+    start: str
+    end: str
+    strategy: str
+    chunk_bytes: int
+    depth: int = 1
+    workers: int = 1
+    coupled: bool = False
+
+
+class FlowSchedule(Result):
+    """Every choice for one flow: its hops in order. `cache` is the state its file source is in."""
+
+    flow: str
+    size_bytes: int
+    hops: tuple[Hop, ...]
+    cache: CacheState = "none"
+
+
+class Bottleneck(Result):
+    """The resource that limits, why, and the share of the time in which it is busy."""
+
+    resource: str
+    cause: Cause
+    share: float
+
+
+class SetupStep(Result):
+    """Something that is paid once before bytes move; an overlapped step hides behind the first."""
+
+    name: str
+    duration_s: float
+    size_bytes: int | None = None
+    overlapped: bool = False
+
+
+class HopEstimate(Result):
+    """A hop of the schedule with its prediction.
+
+    `busy_s` is the time in which the hop's own resource serves this flow, once; `rate_bytes_per_s`
+    the size over that; `share` the busy time over the flow's steady time.
+    """
+
+    hop: Hop
+    resource: str
+    busy_s: float
+    rate_bytes_per_s: float
+    share: float
+
+
+class Rejected(Result):
+    """A candidate that was not chosen: its best time, or why it does not apply.
+
+    `duration_s` is `None` for a candidate that is not feasible. `reason` is a full clause.
+    """
+
+    strategies: tuple[str, ...]
+    route: tuple[str, ...]
+    chunk_bytes: int | None = None
+    depth: int | None = None
+    workers: int | None = None
+    duration_s: float | None = None
+    reason: str
+
+
+class FlowEstimate(Result):
+    """The prediction of one flow.
+
+    `duration_s` = setup once + repeats x steady, with the process up; `first_s` the first repeat
+    with its setup; `steady_s` one further repeat; `start_s` and `finish_s` on the plan's clock.
+    `interval_s` is (all rates at their upper, at their lower quartile), `None` where no spread is
+    known. `exposed_s` is the part of the transfer that no compute block hides.
+    """
+
+    name: str
+    size_bytes: int
+    repeat: int = 1
+    schedule: FlowSchedule
+    hops: tuple[HopEstimate, ...]
+    setup: tuple[SetupStep, ...] = ()
+    duration_s: float
+    first_s: float
+    steady_s: float
+    rate_bytes_per_s: float
+    start_s: float
+    finish_s: float
+    exposed_s: float
+    interval_s: tuple[float, float] | None = None
+    first_interval_s: tuple[float, float] | None = None
+    bottleneck: Bottleneck
+    ring_bytes: int = 0
+    flat: str | None = Field(
+        default=None,
+        description="the neighbourhood of the optimum within 1 %, in words",
+    )
+    arithmetic: tuple[str, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+
+
+class ComputeEstimate(Result):
+    """A compute block on the plan's clock."""
+
+    name: str
+    gpu: str
+    duration_s: float
+    start_s: float
+    finish_s: float
+
+
+class ResourceUse(Result):
+    """One shared resource: seconds in which it serves anything, and their share of the makespan."""
+
+    name: str
+    busy_s: float
+    share: float
+
+
+class NodeUse(Result):
+    """Peak memory that the plan takes at one node; `pinned_bytes` is the page-locked part."""
+
+    name: str
+    peak_bytes: int
+    pinned_bytes: int = 0
+    capacity_bytes: int | None = None
+    pinned_limit_bytes: int | None = None
+
+
+class ObjectiveResult(Result):
+    """One objective: `passed: true` means met. `margin` is (limit - value) / limit, signed so
+    that positive is good; `holds_while` names the slack ("disk0 >= 5.6 GB/s")."""
+
+    text: str
+    metric: str
+    value: float | None
+    limit: float
+    unit: str
+    passed: bool | None = Field(description="null: this result has no such metric")
+    margin: float | None = None
+    holds_while: str | None = None
+
+
+class Verdict(Result):
+    """The one value that the closing sentence and the exit code both come from."""
+
+    passed: bool
+    exit_code: int
+    sentence: str
+
+
+class WhatIf(Result):
+    """The makespan if one resource were `factor` times as fast."""
+
+    resource: str
+    factor: float
+    makespan_s: float
+
+
+class Estimate(Result):
+    """`planner estimate`: what will happen."""
+
+    format: Literal["planner.estimate/1"] = "planner.estimate/1"
+    planner: str
+    plan: dict[str, Any]
+    machine: dict[str, Any]
+    emulated: bool = False
+    flows: tuple[FlowEstimate, ...]
+    compute: tuple[ComputeEstimate, ...] = ()
+    makespan_s: float
+    interval_s: tuple[float, float] | None = None
+    bottleneck: Bottleneck
+    resources: tuple[ResourceUse, ...]
+    nodes: tuple[NodeUse, ...]
+    objectives: tuple[ObjectiveResult, ...] = ()
+    what_if: tuple[WhatIf, ...] = ()
+    context_s: float = 0.0
+    provenance: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    verdict: Verdict
+
+
+class HopRun(Result):
+    """A hop measured: the union of its service intervals, the median over the samples."""
+
+    hop: Hop
+    resource: str
+    predicted_s: float
+    busy_s: float
+    error_factor: float
+    rate_bytes_per_s: float
+    predicted_rate_bytes_per_s: float
+
+
+class FlowRun(Result):
+    """A flow measured.
+
+    `samples_s` are the steady samples in order; `first_s` the first run of all, with its setup.
+    `steady_s` is the median of the samples, `spread_s` half their interquartile range.
+    `duration_s` = the measured first + (repeat - 1) x steady. `verified` is `None` if switched off.
+    """
+
+    name: str
+    size_bytes: int
+    repeat: int = 1
+    schedule: FlowSchedule
+    samples_s: tuple[float, ...]
+    first_s: float
+    steady_s: float
+    spread_s: float
+    p50_s: float
+    p95_s: float
+    duration_s: float
+    setup: tuple[SetupStep, ...] = ()
+    rate_bytes_per_s: float
+    predicted_s: float
+    predicted_first_s: float
+    predicted_steady_s: float
+    error_factor: float
+    steady_error_factor: float
+    first_error_factor: float
+    inside_interval: bool | None = None
+    hops: tuple[HopRun, ...]
+    cache: CacheState = "none"
+    verified: bool | None
+    pinned_bytes: int = 0
+
+
+class Environment(Result):
+    """Where and how a run was measured."""
+
+    backend: Literal["null", "host", "cuda"]
+    emulated: bool
+    machine: str
+    host: str
+    kernel: str
+    python: str
+    date: str
+    gpus: tuple[str, ...] = ()
+    driver: str | None = None
+    libraries: dict[str, str] = {}
+    command: str | None = None
+    calibrated: str | None = None
+
+
+class Run(Result):
+    """`planner execute`: what did happen, beside the estimate it is held against."""
+
+    format: Literal["planner.run/1"] = "planner.run/1"
+    planner: str
+    estimate: Estimate
+    environment: Environment
+    samples: int
+    warmup: int
+    flows: tuple[FlowRun, ...]
+    makespan_s: float
+    makespan_samples_s: tuple[float, ...]
+    predicted_makespan_s: float
+    error_factor: float
+    objectives: tuple[ObjectiveResult, ...] = ()
+    waived: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    verdict: Verdict
+
+
+class CheckResult(Result):
+    """`planner check`: the plans that were read and what they resolved to."""
+
+    format: Literal["planner.check/1"] = "planner.check/1"
+    planner: str
+    plans: tuple[dict[str, Any], ...]
+    verdict: Verdict
+
+
+FORMATS: dict[str, type[Result]] = {
+    "planner.estimate/1": Estimate,
+    "planner.run/1": Run,
+    "planner.check/1": CheckResult,
+}
+"""Every format that is emitted, by its name."""
