@@ -1,0 +1,1 @@
+"""What people write: plans, read from YAML into typed values."""
