@@ -288,7 +288,8 @@ def closed_form(
             depth == 1
         ):  # each worker waits for its own copy, which spreads the workers out
             return size / chunk / workers * period + engine * (workers - 1) / 2
-        return waves * period + ragged * engine + lag
+        short = times[0] - stages[0].seconds(rest) if rest and ragged == 1 else 0.0
+        return waves * period - short + ragged * engine + lag
     # Draining: worker w gets its first chunk after those that earlier workers asked for.
     period = times[1] + (engine + stages[0].lag if depth == 1 else 0.0)
     return (
