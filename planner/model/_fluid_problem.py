@@ -1,0 +1,253 @@
+"""Flows and resources, checked and turned into the flat arrays that the simulator works on.
+
+Flows that charge the same resources alike, with the same weight, cap and priority, become one
+class: at every instant all of them move at one rate, so the class is one variable of the sharing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.model._fluid_types import FluidFlow, Resource
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NO_CLASS = -1
+"""The class of a flow that never takes a share: no work, or nothing that bounds its rate."""
+
+
+@dataclass(slots=True)
+class Classes:
+    """The classes, as parallel lists; `slots` are indices into the tiers' copies of the resources.
+
+    Strict priorities are tiers, the first served first. Tier k sees its own copy of resource r,
+    number k * resources + r, whose capacity is what the tiers before it leave.
+    """
+
+    slots: list[tuple[int, ...]] = field(default_factory=list)
+    charge: list[tuple[float, ...]] = field(default_factory=list)
+    weight: list[float] = field(default_factory=list)
+    cap: list[float] = field(default_factory=list)
+    tier: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A checked input: n flows in classes over `tiers` copies of `resources` resources."""
+
+    resources: int
+    tiers: int
+    capacity: list[float]
+    classes: Classes
+    flow_class: list[int]
+    work: Floats
+    delay: Floats
+    start: Floats
+    members: Floats
+    waits: list[int]
+    followers: dict[int, list[int]]
+
+
+def build(resources: Sequence[Resource], flows: Sequence[FluidFlow]) -> Problem:
+    """Check everything, then group the flows into classes.
+
+    Raises `ValueError` that names the resource or the flow, what is wrong and what is allowed.
+    """
+    _check_resources(resources)
+    numbers = _check_flows(flows)
+    waits, followers = _dependencies(flows)
+    priorities = sorted({flow.priority for flow in flows}, reverse=True)
+    classes, flow_class = _classify(resources, flows, priorities)
+    if any(resource.capacity == 0.0 for resource in resources):
+        _check_stuck(resources, flows)
+    idle = numbers["work"] == 0.0
+    if idle.any():
+        for index in np.flatnonzero(idle).tolist():
+            flow_class[index] = NO_CLASS
+    tiers = max(len(priorities), 1)
+    return Problem(
+        resources=len(resources),
+        tiers=tiers,
+        capacity=[float(resource.capacity) for resource in resources] * tiers,
+        classes=classes,
+        flow_class=flow_class,
+        work=numbers["work"],
+        delay=numbers["delay"],
+        start=numbers["start"],
+        members=numbers["members"],
+        waits=waits,
+        followers=followers,
+    )
+
+
+def _check_resources(resources: Sequence[Resource]) -> None:
+    for resource in resources:
+        if not resource.capacity >= 0.0:
+            raise ValueError(
+                f"resource {resource.name!r}: capacity {resource.capacity} is not a rate; "
+                "it must be at least 0"
+            )
+        if resource.members < 1:
+            raise ValueError(
+                f"resource {resource.name!r}: members is {resource.members}; it must be at least 1"
+            )
+
+
+def _check_stuck(resources: Sequence[Resource], flows: Sequence[FluidFlow]) -> None:
+    for flow in flows:
+        for index, charge in flow.charges.items():
+            if flow.work > 0.0 and charge > 0.0 and resources[index].capacity == 0.0:
+                raise ValueError(
+                    f"flow {flow.name!r} can never finish: it charges "
+                    f"{resources[index].name!r}, whose capacity is 0"
+                )
+
+
+def _finite_and_not_negative(values: Floats) -> NDArray[np.bool_]:
+    return (values >= 0.0) & (values < math.inf)
+
+
+_RULES: tuple[tuple[str, Callable[[Floats], NDArray[np.bool_]], str], ...] = (
+    ("work", _finite_and_not_negative, "finite and at least 0"),
+    ("delay", _finite_and_not_negative, "finite and at least 0 seconds"),
+    ("start", _finite_and_not_negative, "finite and at least 0 seconds"),
+    ("weight", lambda v: (v > 0.0) & (v < math.inf), "finite and greater than 0"),
+    ("cap", lambda v: v > 0.0, "greater than 0 (it could never finish otherwise)"),
+    ("members", lambda v: v >= 1.0, "at least 1"),
+)
+
+
+def _check_flows(flows: Sequence[FluidFlow]) -> dict[str, Floats]:
+    """The numeric fields as arrays, shape (flows,), each within its range."""
+    numbers: dict[str, Floats] = {}
+    for name, holds, allowed in _RULES:
+        values = np.array([getattr(flow, name) for flow in flows], dtype=np.float64)
+        bad = np.flatnonzero(~holds(values))
+        if bad.size:
+            flow = flows[int(bad[0])]
+            raise ValueError(
+                f"flow {flow.name!r}: {name} is {getattr(flow, name)}; it must be {allowed}"
+            )
+        numbers[name] = values
+    return numbers
+
+
+def _dependencies(flows: Sequence[FluidFlow]) -> tuple[list[int], dict[int, list[int]]]:
+    """Number of predecessors of each flow, and the followers of each flow that has any."""
+    waits = [0] * len(flows)
+    followers: dict[int, list[int]] = {}
+    for index, flow in enumerate(flows):
+        if not flow.after:
+            continue
+        before = set(flow.after)
+        for other in before:
+            if not 0 <= other < len(flows):
+                raise ValueError(
+                    f"flow {flow.name!r}: after names flow {other}, "
+                    f"but the flows are numbered 0 to {len(flows) - 1}"
+                )
+            followers.setdefault(other, []).append(index)
+        waits[index] = len(before)
+    if followers:
+        _check_acyclic(flows, waits, followers)
+    return waits, followers
+
+
+def _check_acyclic(
+    flows: Sequence[FluidFlow], waits: Sequence[int], followers: dict[int, list[int]]
+) -> None:
+    left = list(waits)
+    done = [index for index, count in enumerate(left) if count == 0]
+    for index in done:
+        for follower in followers.get(index, ()):
+            left[follower] -= 1
+            if left[follower] == 0:
+                done.append(follower)
+    if len(done) == len(flows):
+        return
+    stuck = {index for index, count in enumerate(left) if count > 0}
+    walk = [min(stuck)]  # every stuck flow waits for a stuck one, so this walk must close
+    while (before := next(i for i in flows[walk[-1]].after if i in stuck)) not in walk:
+        walk.append(before)
+    cycle = [*walk[walk.index(before) :], before]
+    names = " after ".join(repr(flows[index].name) for index in cycle)
+    raise ValueError(f"flows wait for one another in a circle: {names}")
+
+
+def _classify(
+    resources: Sequence[Resource], flows: Sequence[FluidFlow], priorities: Sequence[int]
+) -> tuple[Classes, list[int]]:
+    classes = Classes()
+    tier_of = {priority: tier for tier, priority in enumerate(priorities)}
+    spelled: dict[object, int] = {}  # as the caller spelled the charges
+    sorted_: dict[object, int] = {}  # in the order of the resources
+    flow_class = [NO_CLASS] * len(flows)
+    replicated = any(resource.members > 1 for resource in resources)
+    for index, flow in enumerate(flows):
+        key = (tuple(flow.charges.items()), flow.weight, flow.cap, flow.priority)
+        number = spelled.get(key)
+        if number is None:
+            charges = _charges(resources, flow)
+            exact = (charges, flow.weight, flow.cap, flow.priority)
+            number = sorted_.get(exact)
+            if number is None:
+                number = _add(classes, resources, flow, charges, tier_of[flow.priority])
+                sorted_[exact] = number
+            spelled[key] = number
+        if replicated:
+            _check_members(resources, flow)
+        flow_class[index] = number
+    return classes, flow_class
+
+
+def _charges(resources: Sequence[Resource], flow: FluidFlow) -> tuple[tuple[int, float], ...]:
+    """The charges that are not zero, sorted by resource; checked."""
+    for index, charge in flow.charges.items():
+        if not 0 <= index < len(resources):
+            raise ValueError(
+                f"flow {flow.name!r}: charges resource {index}, "
+                f"but there are {len(resources)} resources, numbered from 0"
+            )
+        if not 0.0 <= charge < math.inf:
+            raise ValueError(
+                f"flow {flow.name!r}: charges {resources[index].name!r} {charge} times; "
+                "a multiplicity must be finite and at least 0"
+            )
+    return tuple(sorted((index, charge) for index, charge in flow.charges.items() if charge > 0.0))
+
+
+def _check_members(resources: Sequence[Resource], flow: FluidFlow) -> None:
+    for index in flow.charges:
+        if flow.members % resources[index].members:
+            raise ValueError(
+                f"flow {flow.name!r}: its {flow.members} members do not spread evenly over the "
+                f"{resources[index].members} members of resource {resources[index].name!r}; "
+                "use a multiple, or a resource of its own for the part that it uses"
+            )
+
+
+def _add(
+    classes: Classes,
+    resources: Sequence[Resource],
+    flow: FluidFlow,
+    charges: tuple[tuple[int, float], ...],
+    tier: int,
+) -> int:
+    """The number of the new class, or `NO_CLASS` where nothing bounds its rate."""
+    bounded = any(resources[index].capacity < math.inf for index, _ in charges)
+    if not bounded and flow.cap == math.inf:
+        return NO_CLASS
+    first = tier * len(resources)
+    classes.slots.append(tuple(first + index for index, _ in charges))
+    # On one of M equal resources only members / M of the flow's members are found.
+    classes.charge.append(tuple(charge / resources[index].members for index, charge in charges))
+    classes.weight.append(flow.weight)
+    classes.cap.append(flow.cap)
+    classes.tier.append(tier)
+    return len(classes.slots) - 1
