@@ -2,56 +2,64 @@
 #
 #   make demo     predict the example plan, then move real bytes and compare
 #   make test     everything that CI checks: lint, format, types, tests
-#   make gpu      the tests that need a GPU (install the extra cuda12 or cuda13 first)
+#   make gpu      the tests that need a GPU: make gpu EXTRAS=cuda12
 #   make golden   rewrite the recorded transcripts; read the diff before you commit it
 #   make wheel    build dist/transfer_planner-*.whl
 #   make clean    remove what the other targets made
+#
+# PYTHON=python3.12 names the Python to use; EXTRAS=cuda12 (or cuda13) brings in the GPU library:
+# `make demo EXTRAS=cuda12` moves the bytes to the GPU.
 
 PYTHON ?= python3
 VENV ?= .venv
+EXTRAS ?=
 BIN := $(VENV)/bin
+comma := ,
 PLAN ?= plans/llm_load.yaml
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+INSTALLED := $(VENV)/.installed$(EXTRAS)
+DEVELOPED := $(VENV)/.developed$(EXTRAS)
 CODE := planner tests scripts $(wildcard benchmarks/*.py)
 
 .PHONY: demo test lint unit gpu golden wheel clean
 .DEFAULT_GOAL := test
 
-demo: $(VENV)/.installed
+demo: $(INSTALLED)
 	$(BIN)/planner estimate $(PLAN)
 	$(BIN)/planner execute $(PLAN) --set weights=$$($(BIN)/python scripts/demo_size.py)
 
 test: lint unit
 
-lint: $(VENV)/.developed
+lint: $(DEVELOPED)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy $(CODE)
 
-unit: $(VENV)/.developed
+unit: $(DEVELOPED)
 	$(BIN)/python -m pytest -q
 
-gpu: $(VENV)/.developed
+gpu: $(DEVELOPED)
 	$(BIN)/python -m pytest -q -m gpu
 
-golden: $(VENV)/.developed
+golden: $(DEVELOPED)
 	$(BIN)/python -m pytest -q --update-golden
 
-wheel: $(VENV)/.developed
+wheel: $(DEVELOPED)
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
 clean:
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	rm -rf $(VENV)/.installed $(VENV)/.developed
+	rm -f $(VENV)/.installed* $(VENV)/.developed*
 	find planner tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps make a second run start at once; a change of pyproject.toml installs again.
-$(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+$(INSTALLED): pyproject.toml | $(BIN)/python
+	$(INSTALL) --editable '.$(if $(EXTRAS),[$(EXTRAS)])'
 	@touch $@
 
-$(VENV)/.developed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	@touch $(VENV)/.installed $@
+$(DEVELOPED): pyproject.toml | $(BIN)/python
+	$(INSTALL) --editable '.[dev$(if $(EXTRAS),$(comma)$(EXTRAS))]'
+	@touch $(INSTALLED) $@
 
 $(BIN)/python:
 	@$(PYTHON) scripts/make_venv.py $(VENV)

@@ -1,38 +1,46 @@
 """Make a virtual environment, or say plainly why this Python cannot: `make_venv.py FOLDER`.
 
-Runs before anything is installed, by whatever `python3` is, so it must parse on old versions too.
+Runs before anything is installed, by whatever `python3` is: keep it within what Python 3.6 parses.
 """
 
 import importlib.util
-import subprocess
 import sys
+import venv
 
 OLDEST = (3, 11)
 
 
-def main():  # type: () -> int
-    """Return the exit code for the shell: 0 done, 1 impossible here, 2 wrong usage."""
-    if len(sys.argv) != 2:
-        sys.stderr.write("usage: make_venv.py FOLDER\n")
-        return 2
-    if sys.version_info < OLDEST:
+def obstacle() -> str:
+    """Say why this Python cannot make the environment and what to do; empty when it can."""
+    if sys.version_info[:2] < OLDEST:
         found = ".".join(str(part) for part in sys.version_info[:3])
-        sys.stderr.write(
-            "planner needs Python 3.11 or newer; {} is {}.\n"
-            "Name another one: make PYTHON=python3.12\n".format(sys.executable, found)
+        return (
+            f"planner needs Python 3.11 or newer; {sys.executable} is {found}.\n"
+            "Name another one: make PYTHON=python3.12\n"
         )
-        return 1
     if importlib.util.find_spec("ensurepip") is None:
         # Debian and Ubuntu ship the venv module without what puts pip into the environment.
         package = "python{}.{}-venv".format(*sys.version_info[:2])
-        sys.stderr.write(
-            "{} has no ensurepip, so it cannot make a virtual environment.\n"
-            "Install it (Debian, Ubuntu: apt install {}), or name another Python:\n"
-            "make PYTHON=python3.12\n".format(sys.executable, package)
+        return (
+            f"{sys.executable} has no ensurepip, so it cannot make a virtual environment.\n"
+            f"Install it (Debian, Ubuntu: apt install {package}), or name another Python:\n"
+            "make PYTHON=python3.12\n"
         )
+    return ""
+
+
+def main(arguments: "list[str]") -> int:
+    """Return the exit code for the shell: 0 done, 1 impossible here, 2 wrong usage."""
+    if len(arguments) != 1:
+        sys.stderr.write("usage: make_venv.py FOLDER\n")
+        return 2
+    message = obstacle()
+    if message:
+        sys.stderr.write(message)
         return 1
-    return subprocess.call([sys.executable, "-m", "venv", sys.argv[1]])
+    venv.create(arguments[0], with_pip=True, symlinks=True, clear=True)
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
