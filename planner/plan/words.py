@@ -187,3 +187,23 @@ def read_strategy(value: object) -> object:
             raise WrittenError(f'"{hop}" is not a hop', 'write it like "host0 -> gpu0"')
         even[f"{ends[0]} -> {ends[1]}"] = strategy
     return even
+
+
+NAME: Final = re.compile(r"\w[\w-]*")
+"""What a flow or a compute block may be called: no dots, which separate it from its metrics."""
+
+_PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
+
+
+def placeholders(name: str) -> tuple[str, ...]:
+    """The `for_each` keys in a node name: `node` and `gpu` of `node{node}.gpu{gpu}`."""
+    return tuple(_PLACEHOLDER.findall(name))
+
+
+def fill(name: str, values: Mapping[str, int]) -> str:
+    """The node name that `name` is for one copy of a flow.
+
+    >>> fill("node{node}.gpu{gpu}", {"node": 3, "gpu": 0})
+    'node3.gpu0'
+    """
+    return _PLACEHOLDER.sub(lambda match: str(values[match[1]]), name)

@@ -1,0 +1,204 @@
+"""What must hold between the parts of a plan, and between a plan and the names of a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from graphlib import CycleError, TopologicalSorter
+from typing import Final
+
+from planner.plan.objectives import METRICS, Objective
+from planner.plan.schema import Compute, Flow, Plan
+from planner.plan.tree import child
+from planner.plan.typed import Complaint
+from planner.plan.words import NAME, fill, placeholders
+
+MOST_FLOWS: Final = 10_000_000
+"""Copies that one `for_each` may stand for: a hundred a GPU on the largest clusters there are."""
+
+
+def check_parts(
+    flows: Mapping[str, Flow | None],
+    compute: Mapping[str, Compute | None],
+    waits: Mapping[str, tuple[str, ...]],
+) -> Iterator[Complaint]:
+    """Complaints about flows and compute blocks.
+
+    A part that could not be read is None; `waits` holds what each part is `after`, as written.
+    """
+    names = [*flows, *compute]
+    for section, parts in (("flows", flows), ("compute", compute)):
+        for name in parts:
+            yield from _check_name(section, name, other=flows if section == "compute" else {})
+            yield from _check_after(child(section, name), name, waits.get(name, ()), names)
+    for name, flow in flows.items():
+        if flow is not None:
+            yield from _check_flow(child("flows", name), flow)
+    yield from _check_cycles(flows, compute, waits)
+
+
+def _check_name(section: str, name: str, other: Collection[str]) -> Iterator[Complaint]:
+    path = child(section, name)
+    if NAME.fullmatch(name) is None:
+        yield Complaint(
+            path, f'"{name}" is not a name', "use letters, digits, _ and -, no dots", on_key=True
+        )
+    if name in other:
+        yield Complaint(path, f'a flow is called "{name}" too', "give each its name", on_key=True)
+
+
+def _check_after(
+    path: str, name: str, after: tuple[str, ...], names: Collection[str]
+) -> Iterator[Complaint]:
+    for index, earlier in enumerate(after):
+        where = child(child(path, "after"), index)
+        if earlier == name:
+            yield Complaint(where, f"{name} waits for itself", "name another flow")
+        elif earlier not in names:
+            others = [other for other in names if other != name]
+            yield Complaint(where, f'no flow or compute block "{earlier}"', near(earlier, others))
+
+
+def _check_cycles(
+    flows: Collection[str], compute: Collection[str], waits: Mapping[str, tuple[str, ...]]
+) -> Iterator[Complaint]:
+    """One complaint for each circle of `after`."""
+    order = {name: index for index, name in enumerate((*flows, *compute))}
+    left = {
+        name: [other for other in earlier if other in order and other != name]
+        for name, earlier in waits.items()
+    }
+    while True:
+        try:
+            TopologicalSorter(left).prepare()
+        except CycleError as error:
+            circle: list[str] = error.args[1]
+        else:
+            return
+        # The sorter lists each name before the one that waits for it; a reader follows `after`.
+        members = circle[:0:-1]
+        first = members.index(min(members, key=order.__getitem__))
+        shown = [*members[first:], *members[:first], members[first]]
+        section = "flows" if shown[0] in flows else "compute"
+        yield Complaint(
+            child(child(section, shown[0]), "after"),
+            f"these wait for each other: {' -> '.join(shown)}",
+            "take one of the after: away",
+        )
+        left[shown[0]] = [other for other in left[shown[0]] if other != shown[1]]
+
+
+def _check_flow(path: str, flow: Flow) -> Iterator[Complaint]:
+    if flow.source in flow.destinations:
+        yield Complaint(child(path, "to"), f"{flow.source} is the source already", "name another")
+    if len(set(flow.destinations)) != len(flow.destinations):
+        yield Complaint(child(path, "to"), "a destination is named twice", "name each once")
+    if flow.copies > MOST_FLOWS:
+        yield Complaint(
+            child(path, "for_each"), f"stands for {flow.copies} flows", f"at most {MOST_FLOWS}"
+        )
+    for where, name in _node_names(path, flow):
+        for placeholder in placeholders(name):
+            if placeholder not in flow.for_each:
+                hint = near(placeholder, flow.for_each, empty="add it under for_each")
+                yield Complaint(where, f'for_each has no "{placeholder}"', hint)
+    if flow.pieces is not None and flow.pieces.sizes and flow.size is not None:
+        total = sum(flow.pieces.sizes)
+        if total != flow.size:
+            yield Complaint(
+                child(path, "pieces"),
+                f"the pieces have {total} bytes together, the size is {flow.size}",
+                "leave the size out: it is their sum",
+            )
+
+
+def _node_names(path: str, flow: Flow) -> Iterator[tuple[str, str]]:
+    """Every node name in `flow`, with its key path."""
+    yield child(path, "from"), flow.source
+    many = len(flow.destinations) > 1
+    for index, name in enumerate(flow.destinations):
+        yield (child(child(path, "to"), index) if many else child(path, "to")), name
+    for index, name in enumerate(flow.route):
+        yield child(child(path, "route"), index), name
+    if isinstance(flow.strategy, dict):
+        for hop in flow.strategy:
+            for end in hop.split(" -> "):
+                yield child(child(path, "strategy"), hop), end
+
+
+def check_objectives(
+    objectives: Iterable[tuple[str, Objective]], flows: Collection[str], compute: Collection[str]
+) -> Iterator[Complaint]:
+    """Complaints about objectives on flows that the plan lacks; nodes and links come later."""
+    for path, objective in objectives:
+        metric = METRICS[objective.metric]
+        if metric.subject != "flow" or objective.subject in flows:
+            continue
+        if objective.metric == "duration" and objective.subject in compute:
+            continue
+        names = [*flows, *compute] if objective.metric == "duration" else flows
+        yield Complaint(path, f'no flow "{objective.subject}"', near(objective.subject, names))
+
+
+def check_machine_names(
+    plan: Plan,
+    nodes: Collection[str],
+    links: Collection[str],
+    strategies: Collection[str] | None = None,
+) -> Iterator[Complaint]:
+    """Complaints about nodes, links and strategies that the machine or the tool does not have.
+
+    Of the names that `for_each` stands for, the first and the last are looked at.
+    """
+    for name, flow in plan.flows.items():
+        path = child("flows", name)
+        for where, node in _node_names(path, flow):
+            known = (*nodes, *links) if where.startswith(child(path, "route")) else nodes
+            yield from _check_known(where, "node", _ends(node, flow), known)
+        if strategies is not None:
+            yield from _check_strategies(child(path, "strategy"), flow, strategies)
+    for name, block in plan.compute.items():
+        yield from _check_known(child(child("compute", name), "gpu"), "node", [block.gpu], nodes)
+    for index, objective in enumerate(plan.objectives):
+        subject = METRICS[objective.metric].subject
+        if subject in ("node", "link"):
+            known = nodes if subject == "node" else links
+            yield from _check_known(child("objectives", index), subject, [objective.subject], known)
+
+
+def _ends(name: str, flow: Flow) -> list[str]:
+    """The first and the last of the names that `name` stands for."""
+    if not placeholders(name):
+        return [name]
+    first = {key: values[0] for key, values in flow.for_each.items()}
+    last = {key: values[-1] for key, values in flow.for_each.items()}
+    return list(dict.fromkeys((fill(name, first), fill(name, last))))
+
+
+def _check_known(
+    path: str, kind: str, names: Iterable[str], known: Collection[str]
+) -> Iterator[Complaint]:
+    for name in names:
+        if name not in known:
+            yield Complaint(path, f'no {kind} "{name}"', near(name, known))
+            return
+
+
+def _check_strategies(path: str, flow: Flow, known: Collection[str]) -> Iterator[Complaint]:
+    if isinstance(flow.strategy, str):
+        yield from _check_known(path, "strategy", [flow.strategy], known)
+    elif flow.strategy is not None:
+        for hop, strategy in flow.strategy.items():
+            yield from _check_known(child(path, hop), "strategy", [strategy], known)
+
+
+def near(name: str, known: Collection[str], empty: str = "there is none to name") -> str:
+    """The suggestion for an unknown `name`: the nearest known ones, or a few of all."""
+    if not known:
+        return empty
+    found = get_close_matches(name, known, n=3)
+    if found:
+        return f"did you mean {' or '.join(found)}?"
+    some = list(known)[:8]
+    more = "" if len(known) <= len(some) else f" and {len(known) - len(some)} more"
+    return f"there is {', '.join(some)}{more}"

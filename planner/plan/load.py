@@ -1,0 +1,125 @@
+"""A plan file into a `Plan`, or all of its faults at once, each at its place.
+
+The steps: read the YAML and its includes, put the settings of the command line in, substitute the
+variables, read every part into its type, look at the files, and check what must hold between the
+parts. Each step goes on after a fault as far as it can.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from planner.errors import Fault, PlanError
+from planner.plan.check import check_machine_names
+from planner.plan.include import FileReader
+from planner.plan.parts import Home, Parts, located
+from planner.plan.schema import Plan
+from planner.plan.settings import apply_settings
+from planner.plan.tree import Positions, Table
+from planner.plan.typed import Complaint
+from planner.plan.variables import substitute
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPlan:
+    """A plan and where each of its values is written."""
+
+    plan: Plan
+    positions: Positions = field(default_factory=Positions)
+
+    def fault(self, path: str, message: str, suggestion: str | None = None) -> Fault:
+        """A fault at the key path `path` (`flows.weights.to`), or at the nearest key above it."""
+        return located(Complaint(path, message, suggestion), self.positions, self.plan.source_file)
+
+
+def load_plan(path: str | os.PathLike[str], *, settings: Sequence[str] = ()) -> LoadedPlan:
+    """The plan in the file at `path`, with the `--set` texts of `settings` put in.
+
+    Raises `PlanError` with every fault of the plan, in file order.
+    """
+    file = Path(path)
+    reader = FileReader()
+    root = reader.read_file(file)
+    return _load(root, reader, settings, Home(str(file), file.parent, file.stem))
+
+
+def loads_plan(
+    text: str,
+    name: str = "plan",
+    *,
+    directory: str | os.PathLike[str] = ".",
+    settings: Sequence[str] = (),
+) -> LoadedPlan:
+    """The plan that `text` holds; faults call it `name`.
+
+    Parameters
+    ----------
+    text
+        YAML of a plan.
+    name
+        What faults call the text, and the name of the plan unless it says one.
+    directory
+        The folder that relative paths in the text start from.
+    settings
+        Texts like those of `--set`.
+
+    Raises
+    ------
+    PlanError
+        With every fault of the plan, in the order of the text.
+    """
+    reader = FileReader()
+    root = reader.read_text(text, name, Path(directory))
+    return _load(root, reader, settings, Home(name, Path(directory), name))
+
+
+def check_names(
+    loaded: LoadedPlan,
+    node_names: Collection[str],
+    link_names: Collection[str] = (),
+    strategy_names: Collection[str] | None = None,
+) -> list[Fault]:
+    """The faults of a plan's names against those of a machine.
+
+    Parameters
+    ----------
+    loaded
+        The plan, as `load_plan` gives it.
+    node_names, link_names
+        The machine's nodes and links.
+    strategy_names
+        The strategies that the tool knows; None leaves them unchecked.
+    """
+    complaints = check_machine_names(loaded.plan, node_names, link_names, strategy_names)
+    home = loaded.plan.source_file
+    return [located(complaint, loaded.positions, home) for complaint in complaints]
+
+
+def _load(
+    root: Table | None, reader: FileReader, settings: Sequence[str], home: Home
+) -> LoadedPlan:
+    faults = list(reader.faults)
+    if root is not None:
+        root, overrides, wrong = apply_settings(root, settings)
+        faults.extend(wrong)
+        root, wrong = substitute(root)
+        faults.extend(wrong)
+        parts = Parts(root, home, overrides)
+        faults.extend(parts.faults())
+        if not faults and parts.plan is not None:
+            return LoadedPlan(parts.plan, parts.positions)
+    raise _plan_error(faults, reader.files, home)
+
+
+def _plan_error(faults: list[Fault], files: list[str], home: Home) -> PlanError:
+    """All faults in file order: the plan first, then its includes, then the command line."""
+    order = {name: index for index, name in enumerate(files)}
+    ordered = sorted(
+        dict.fromkeys(faults),
+        key=lambda fault: (order.get(fault.file, len(order)), fault.line, fault.column),
+    )
+    count = "1 fault" if len(ordered) == 1 else f"{len(ordered)} faults"
+    return PlanError(f"{home.file} has {count}", faults=ordered)
