@@ -1,1 +1,108 @@
-"""EXPLAIN and EXPLAIN ANALYZE for data movement."""
+"""EXPLAIN and EXPLAIN ANALYZE for data movement.
+
+>>> import planner
+>>> estimate = planner.estimate("plans/llm_load.yaml")      # doctest: +SKIP
+>>> estimate.makespan_s, estimate.bottleneck.resource       # doctest: +SKIP
+
+The names below are the whole public surface. Each is imported when it is first used, so that
+`import planner` takes no library with it: no numpy, no networkx, no GPU.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+__version__ = "0.1.0"
+
+_HOME: Final = {
+    "Estimate": "planner.results",
+    "ExecutionError": "planner.errors",
+    "ExitCode": "planner.errors",
+    "Fault": "planner.errors",
+    "FlowSchedule": "planner.results",
+    "InfeasibleError": "planner.errors",
+    "InputError": "planner.errors",
+    "Machine": "planner.machine.schema",
+    "MachineError": "planner.errors",
+    "Plan": "planner.plan.schema",
+    "PlanError": "planner.errors",
+    "PlannerError": "planner.errors",
+    "Run": "planner.results",
+    "UnavailableError": "planner.errors",
+    "Verdict": "planner.results",
+    "VerificationError": "planner.errors",
+    "calibrate": "planner.engine.calibrate",
+    "check": "planner.review.answers",
+    "estimate": "planner.review.answers",
+    "execute": "planner.review.answers",
+    "load_machine": "planner.machine.load",
+    "load_plan": "planner.plan.load",
+}
+"""Where each public name is defined."""
+
+__all__ = [
+    "Estimate",
+    "ExecutionError",
+    "ExitCode",
+    "Fault",
+    "FlowSchedule",
+    "InfeasibleError",
+    "InputError",
+    "Machine",
+    "MachineError",
+    "Plan",
+    "PlanError",
+    "PlannerError",
+    "Run",
+    "UnavailableError",
+    "Verdict",
+    "VerificationError",
+    "__version__",
+    "calibrate",
+    "check",
+    "estimate",
+    "execute",
+    "load_machine",
+    "load_plan",
+]
+
+if TYPE_CHECKING:
+    from planner.engine.calibrate import calibrate as calibrate
+    from planner.errors import (
+        ExecutionError as ExecutionError,
+        ExitCode as ExitCode,
+        Fault as Fault,
+        InfeasibleError as InfeasibleError,
+        InputError as InputError,
+        MachineError as MachineError,
+        PlanError as PlanError,
+        PlannerError as PlannerError,
+        UnavailableError as UnavailableError,
+        VerificationError as VerificationError,
+    )
+    from planner.machine.load import load_machine as load_machine
+    from planner.machine.schema import Machine as Machine
+    from planner.plan.load import load_plan as load_plan
+    from planner.plan.schema import Plan as Plan
+    from planner.results import (
+        Estimate as Estimate,
+        FlowSchedule as FlowSchedule,
+        Run as Run,
+        Verdict as Verdict,
+    )
+    from planner.review.answers import check as check, estimate as estimate, execute as execute
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use."""
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'planner' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

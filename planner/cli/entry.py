@@ -1,0 +1,120 @@
+"""`main`: run one verb; turn what it returns or raises into text and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any, Final
+
+import typer
+
+from planner.cli.app import group
+from planner.cli.console import Console, Manners
+from planner.cli.options import Session
+from planner.errors import ExitCode, PlannerError
+
+# typer's own name for it is not public: BadParameter -> UsageError -> ClickException.
+_CLICK_ERROR: Final[Any] = typer.BadParameter.__mro__[2]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line `arguments` (those of the process if `None`); the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    session = Session()
+    try:
+        code = _run(given, session)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output has left, `planner … | head`. Python flushes once more at its
+        # end; with stdout elsewhere that stays quiet too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(ExitCode.DONE)
+    return code
+
+
+def _run(given: list[str], session: Session) -> int:
+    try:
+        answer = group().main(args=given, prog_name="planner", standalone_mode=False, obj=session)
+    except _CLICK_ERROR as error:
+        return _usage(error, _console(session, given))
+    except PlannerError as error:
+        return _planner_error(error, _console(session, given))
+    except (KeyboardInterrupt, typer.Abort):
+        return _interrupted(_console(session, given))
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the one place where a bug becomes an exit code
+        return _bug(error, _console(session, given))
+    return int(answer or ExitCode.DONE)
+
+
+def _console(session: Session, given: list[str]) -> Console:
+    """The verb's console, or one made of the bare words where parsing did not get that far."""
+    if session.console is not None:
+        return session.console
+    words = given[: given.index("--")] if "--" in given else given
+    verbose = "-v" in words or "--verbose" in words
+    return Console(Manners(json="--json" in words, verbose=verbose))
+
+
+def _usage(error: Any, console: Console) -> int:
+    """Report a wrong command line; a call without any verb shows the help instead."""
+    context: Any = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        console.page(context.get_help())
+        return int(ExitCode.USAGE)
+    message = error.format_message()
+    hint = f"Try '{context.command_path} --help'." if context is not None else None
+    usage = context.get_usage() if context is not None else ""
+    return _report(console, ExitCode.USAGE, message, hint=hint, before=usage)
+
+
+def _planner_error(error: PlannerError, console: Console) -> int:
+    from planner.report.failure import failure_text
+
+    code = ExitCode(error.exit_code)
+    if console.manners.verbose:
+        traceback.print_exception(error, file=console.stderr)
+    if console.json:
+        _print_json(console, code, error.message, error.hint, getattr(error, "faults", ()))
+    else:
+        console.complain(failure_text(error, console.error_style))
+    return int(code)
+
+
+def _interrupted(console: Console) -> int:
+    message = "interrupted; nothing half-written is kept"
+    kept = console.manners.output
+    if kept not in (None, "-"):
+        message += f", and {kept} was not touched"
+    return _report(console, ExitCode.INTERRUPTED, message)
+
+
+def _bug(error: Exception, console: Console) -> int:
+    if console.manners.verbose:
+        traceback.print_exception(error, file=console.stderr)
+    message = f"a bug in planner: {type(error).__name__}: {error}".split("\n", 1)[0]
+    hint = None if console.manners.verbose else "-v shows the traceback; please report it."
+    return _report(console, ExitCode.BUG, message, hint=hint)
+
+
+def _report(
+    console: Console, code: ExitCode, message: str, *, hint: str | None = None, before: str = ""
+) -> int:
+    """Print an error that is not about a file, as text or as JSON; its exit code."""
+    if console.json:
+        _print_json(console, code, message, hint, ())
+    else:
+        lines = [before, f"error: {message}", hint or ""]
+        console.complain(console.error_style.spell("\n".join(line for line in lines if line)))
+    return int(code)
+
+
+def _print_json(
+    console: Console, code: ExitCode, message: str, hint: str | None, faults: Sequence[Any]
+) -> None:
+    from planner.report.failure import failure_json
+
+    console.page(failure_json(int(code), message, hint, faults))

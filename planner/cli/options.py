@@ -1,0 +1,102 @@
+"""The options that several verbs share, each with one meaning everywhere."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any, Final, Literal
+
+import typer
+
+from planner.cli.console import Console, Manners
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Output = Annotated[
+    str | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Save the result as JSON; - is stdout."),
+]
+Color = Annotated[
+    Literal["auto", "always", "never"],
+    typer.Option("--color", help="Colour the text; auto: on a terminal without NO_COLOR."),
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print the verdict alone, no progress, no warnings.")
+]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the traceback of an error.")]
+NoProgress = Annotated[bool, typer.Option("--no-progress", help="Show no progress.")]
+Width = Annotated[
+    int | None,
+    typer.Option("--width", min=40, max=1000, metavar="N", help="Columns of the text."),
+]
+
+PlanFile = Annotated[str, typer.Argument(metavar="PLAN", help="A plan (YAML).")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Override a variable or a key of the plan; repeatable."
+    ),
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="FLOW", help="Leave out all other flows; repeatable."),
+]
+Explain = Annotated[
+    bool,
+    typer.Option("--explain", help="Show every rejected candidate, and the arithmetic."),
+]
+Backend = Annotated[
+    Literal["auto", "cuda", "host", "null"],
+    typer.Option(
+        "--backend",
+        help="What moves the bytes; auto: cuda where a GPU is, else host (emulated).",
+    ),
+]
+
+_SHARED: Final[dict[str, tuple[Any, Any]]] = {
+    "json": (Json, False),
+    "output": (Output, None),
+    "color": (Color, "auto"),
+    "quiet": (Quiet, False),
+    "verbose": (Verbose, False),
+    "no_progress": (NoProgress, False),
+    "width": (Width, None),
+}
+"""Name, type and default of the options that every verb has."""
+
+
+class Session:
+    """What `main` must know of the verb that ran: the console that it wrote to."""
+
+    console: Console | None = None
+
+
+def verb(function: Callable[..., int]) -> Callable[..., int]:
+    """Give `function` the options that every verb has, and hand it a `console` made of them.
+
+    `function` takes its own options and a keyword `console`; it returns the exit code.
+    """
+
+    @wraps(function)
+    def with_console(ctx: typer.Context, **given: Any) -> int:
+        shared = {name: given.pop(name) for name in _SHARED}
+        shared["progress"] = not shared.pop("no_progress")
+        # Before the file is checked: `main` reports also that error as the flags ask for.
+        session = ctx.find_object(Session) or Session()
+        session.console = Console(Manners(**{**shared, "output": None}))
+        session.console = Console(Manners(**shared))
+        return function(**given, console=session.console)
+
+    own = inspect.signature(function, eval_str=True).parameters.values()
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    first = inspect.Parameter("ctx", keyword, annotation=typer.Context)
+    mine = [p.replace(kind=keyword) for p in own if p.name != "console"]
+    shared_parameters = [
+        inspect.Parameter(name, keyword, default=default, annotation=annotation)
+        for name, (annotation, default) in _SHARED.items()
+    ]
+    parameters = [first, *mine, *shared_parameters]
+    vars(with_console)["__signature__"] = inspect.Signature(parameters)
+    with_console.__annotations__ = {p.name: p.annotation for p in parameters}
+    del with_console.__wrapped__
+    return with_console

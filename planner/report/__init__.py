@@ -1,0 +1,1 @@
+"""How results are shown: result to text, pure, without reading or writing anything."""

@@ -1,0 +1,70 @@
+"""Errors as text for a person, with the place in the file, and as JSON for a program."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from planner.errors import Fault, InputError, PlannerError
+from planner.report.style import Style
+from planner.report.table import prose
+
+ERROR_FORMAT = "planner.error/1"
+
+
+def failure_text(error: PlannerError, style: Style) -> str:
+    """The error: each fault with its line and a caret under it, then how many there are."""
+    faults = error.faults if isinstance(error, InputError) else ()
+    lines: list[str] = []
+    for fault in faults:
+        lines += _fault_lines(fault, style)
+    if faults:
+        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        lines.append(style.paint(f"{count}; nothing was done.", "bad"))
+    else:
+        lines += prose(f"error: {error.message}", style, indent=0, hang=2)
+    if error.hint:
+        lines += prose(error.hint, style, indent=2, hang=2)
+    return "\n".join(lines) + "\n"
+
+
+def _fault_lines(fault: Fault, style: Style) -> list[str]:
+    """`file:line:column  path  message`, the line of the file, and what to write instead."""
+    head = "  ".join(part for part in (fault.position(), fault.path, fault.message) if part)
+    lines = [style.paint(style.spell(head), "strong")]
+    suggestion = style.spell(fault.suggestion or "")
+    if fault.excerpt is None or not fault.line:
+        return [*lines, f"    {suggestion}"] if suggestion else lines
+    excerpt, start, span = _window(style.spell(fault.excerpt), fault.column, fault.span, style)
+    bar = style.spell("│")
+    number = str(fault.line).rjust(5)
+    carets = style.paint("^" * span, "bad")
+    lines.append(f"{number} {bar} {excerpt}")
+    lines.append(f"{' ' * len(number)} {bar} {' ' * start}{carets}  {suggestion}".rstrip())
+    return lines
+
+
+def _window(excerpt: str, column: int, span: int, style: Style) -> tuple[str, int, int]:
+    """The part of a line that fits the page, where the caret starts in it, and its length."""
+    text = excerpt.rstrip("\n").replace("\t", " ")
+    room = max(20, style.width - 10)
+    start = max(0, column - 1)
+    first = max(0, start - room // 2) if len(text) > room else 0
+    shown = text[first : first + room]
+    span = max(1, min(span, len(shown) - (start - first)))
+    return shown, start - first, span
+
+
+def failure_json(
+    code: int, message: str, hint: str | None, faults: Sequence[Fault], *, indent: int = 2
+) -> str:
+    """The error as one JSON object, for programs that called with `--json`."""
+    body = {
+        "format": ERROR_FORMAT,
+        "exit_code": code,
+        "message": message,
+        "hint": hint,
+        "faults": [asdict(fault) for fault in faults],
+    }
+    return json.dumps(body, indent=indent, ensure_ascii=False)

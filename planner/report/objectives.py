@@ -1,0 +1,40 @@
+"""The objectives of a result, as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.report.style import Style
+from planner.report.table import Cell, Column, table
+from planner.report.words import margin_words, objective_mark, quantity
+from planner.results import ObjectiveResult
+
+_COLUMNS = [
+    Column(""),
+    Column(""),
+    Column("", right=True),
+    Column("", give_way=1),
+    Column("", give_way=2),
+]
+
+
+def objective_lines(objectives: Sequence[ObjectiveResult], style: Style) -> list[str]:
+    """One line an objective: mark, text, value, margin, and while what it holds."""
+    if not objectives:
+        return []
+    rows = []
+    for objective in objectives:
+        mark, tone = objective_mark(objective)
+        known = objective.value is not None
+        value = quantity(objective.value or 0.0, objective.unit) if known else "only a run knows"
+        holds = f"holds while {objective.holds_while}" if objective.holds_while else ""
+        row: list[str | Cell] = [
+            Cell(mark, tone),
+            objective.text,
+            value,
+            margin_words(objective),
+            holds,
+        ]
+        rows.append(row)
+    title = style.paint("  objectives", "strong")
+    return ["", title, *table(_COLUMNS, rows, style)]

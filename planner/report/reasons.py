@@ -1,0 +1,103 @@
+"""Why this schedule: what a faster part would give, what was not chosen, and the arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.report.flow import flow_groups
+from planner.report.style import Style
+from planner.report.table import Column, prose, table
+from planner.results import Estimate, FlowEstimate, Rejected
+from planner.units import format_size, format_time
+
+
+def reason_lines(estimate: Estimate, style: Style, *, explain: bool) -> list[str]:
+    """The part of the page that gives reasons; all of them with `explain`."""
+    lines = _what_if_lines(estimate, style, explain=explain)
+    groups = [flow for flow, _ in flow_groups(estimate.flows)]
+    for flow in groups:
+        name = f"{flow.name}: " if len(groups) > 1 else ""
+        if flow.flat:
+            lines += prose(f"{name}{flow.flat}", style, hang=2)
+        if not explain:
+            lines += _runner_up(flow, name, style)
+    if explain:
+        for flow in groups:
+            lines += _explained(flow, style)
+    return ["", *lines] if lines and lines[0] else lines
+
+
+def _what_if_lines(estimate: Estimate, style: Style, *, explain: bool) -> list[str]:
+    lines: list[str] = []
+    for what in estimate.what_if:
+        if explain or what.resource == estimate.bottleneck.resource:
+            times = "twice as fast" if what.factor == 2 else f"{what.factor:g} times as fast"
+            gain = f"{what.resource} {times} would give {format_time(what.makespan_s)}."
+            lines += prose(gain, style, hang=2)
+    return lines
+
+
+def _runner_up(flow: FlowEstimate, name: str, style: Style) -> list[str]:
+    """The nearest candidate that was not chosen, in one sentence."""
+    if not flow.rejected:
+        return []
+    timed = [r for r in flow.rejected if r.duration_s is not None]
+    best = min(timed, key=lambda r: r.duration_s or 0.0) if timed else flow.rejected[0]
+    time = f" ({format_time(best.duration_s)})" if best.duration_s is not None else ""
+    others = len(flow.rejected) - 1
+    more = f" {others} more with --explain." if others else ""
+    way = f"{_ways(best)}{time}"
+    return prose(f"{name}not chosen: {way}: {_clause(best.reason)}.{more}", style, hang=2)
+
+
+def _clause(reason: str) -> str:
+    return reason.rstrip(". ")
+
+
+def _ways(rejected: Rejected) -> str:
+    return " + ".join(rejected.strategies) or " → ".join(rejected.route)
+
+
+def _explained(flow: FlowEstimate, style: Style) -> list[str]:
+    """Every rejected candidate of a flow with time and reason, and how its time comes about."""
+    lines: list[str] = []
+    if flow.rejected:
+        lines += ["", style.paint(style.spell(f"  {flow.name}: not chosen"), "strong")]
+        lines += _rejected_table(_by_time(flow.rejected), style)
+    if flow.arithmetic:
+        lines += ["", style.paint(style.spell(f"  {flow.name}: the arithmetic"), "strong")]
+        for step in flow.arithmetic:
+            lines += prose(step, style, indent=4, hang=2)
+    return lines
+
+
+def _by_time(rejected: Sequence[Rejected]) -> list[Rejected]:
+    """Fastest first, what is not feasible last, in the model's order."""
+    return sorted(rejected, key=lambda r: float("inf") if r.duration_s is None else r.duration_s)
+
+
+def _rejected_table(rejected: Sequence[Rejected], style: Style) -> list[str]:
+    rows = [
+        [
+            _ways(r),
+            " → ".join(r.route),
+            format_size(r.chunk_bytes) if r.chunk_bytes else "",
+            str(r.depth or ""),
+            str(r.workers or ""),
+            format_time(r.duration_s) if r.duration_s is not None else "",
+        ]
+        for r in rejected
+    ]
+    columns = [
+        Column("strategy"),
+        Column("route", give_way=3),
+        Column("chunk", right=True, give_way=1),
+        Column("depth", right=True, give_way=2),
+        Column("workers", right=True, give_way=2),
+        Column("time", right=True),
+    ]
+    head, *body = table(columns, rows, style)
+    lines = [head]
+    for line, candidate in zip(body, rejected, strict=True):
+        lines += [line, *prose(candidate.reason, style, indent=8, hang=0)]
+    return lines

@@ -1,0 +1,37 @@
+"""Any result as a page of text."""
+
+from __future__ import annotations
+
+from planner.report.check import check_text
+from planner.report.estimate import estimate_text
+from planner.report.run import run_text
+from planner.report.style import Style
+from planner.results import CheckResult, Estimate, Run
+
+
+def text(
+    result: Estimate | Run | CheckResult,
+    style: Style | None = None,
+    *,
+    explain: bool = False,
+    saved: str | None = None,
+) -> str:
+    """The page of `result`.
+
+    Parameters
+    ----------
+    result
+        an estimate, a run, or what a check found.
+    style
+        width, colour and characters; 100 columns without colour if `None`.
+    explain
+        of an estimate: every rejected candidate, and the arithmetic.
+    saved
+        the file that holds the result, named in the closing line.
+    """
+    page = style or Style()
+    if isinstance(result, Estimate):
+        return estimate_text(result, page, explain=explain, saved=saved)
+    if isinstance(result, Run):
+        return run_text(result, page, saved=saved)
+    return check_text(result, page, saved=saved)

@@ -1,0 +1,1 @@
+"""How predictions, measurements and wishes compare."""
