@@ -29,7 +29,9 @@ _MINUTES: Final = {"min": 60, "h": 3600}
 _NUMBER = r"[+-]?(?:\d+(?:_\d+)*)(?:\.\d*)?(?:[eE][+-]?\d+)?|[+-]?\.\d+(?:[eE][+-]?\d+)?"
 _QUANTITY = re.compile(rf"\s*(?P<number>{_NUMBER})\s*(?P<unit>[^\s\d].*?)?\s*")
 
-SIZE_PATTERN: Final = r"^\s*[0-9][0-9_]*(\.[0-9]*)?([eE][+-]?[0-9]+)?\s*(([kKMGTP]|[KMGTP]i)?B)?\s*$"
+SIZE_PATTERN: Final = (
+    r"^\s*[0-9][0-9_]*(\.[0-9]*)?([eE][+-]?[0-9]+)?\s*(([kKMGTP]|[KMGTP]i)?B)?\s*$"
+)
 TIME_PATTERN: Final = r"^\s*[0-9][0-9_]*(\.[0-9]*)?([eE][+-]?[0-9]+)?\s*(ns|us|µs|ms|s|min|h)?\s*$"
 RATE_PATTERN: Final = (
     r"^\s*[0-9][0-9_]*(\.[0-9]*)?([eE][+-]?[0-9]+)?\s*(([kKMGTP]|[KMGTP]i)?(B|b)(/s|ps))?\s*$"
@@ -78,7 +80,8 @@ def parse_size(text: str) -> int:
     spelled = text.strip()
     if unit == "":
         raise UnitError(
-            f'"{spelled}" has no unit', f"did you mean {spelled}B, {spelled}MiB or {spelled}GB?"
+            f'"{spelled}" has no unit',
+            f"did you mean {spelled}B, {spelled}MiB or {spelled}GB?",
         )
     factor = _bytes_factor(unit[:-1]) if unit.endswith("B") else None
     if factor is None:
@@ -101,8 +104,14 @@ def _wrong_size_unit(number: str, unit: str) -> tuple[str, str]:
     canonical = {u.lower(): u for u in (*_DECIMAL, *_BINARY)}
     stem = unit.lower().removesuffix("b").removesuffix("byte").removesuffix("bytes")
     if stem in canonical:
-        return f'"{unit}" is not a unit of size', f"did you mean {number}{canonical[stem]}B?"
-    return f'"{unit}" is not a unit of size', "use B, kB, MB, GB, TB or KiB, MiB, GiB, TiB"
+        return (
+            f'"{unit}" is not a unit of size',
+            f"did you mean {number}{canonical[stem]}B?",
+        )
+    return (
+        f'"{unit}" is not a unit of size',
+        "use B, kB, MB, GB, TB or KiB, MiB, GiB, TiB",
+    )
 
 
 def parse_time(text: str) -> float:
@@ -198,7 +207,13 @@ def format_rate(bytes_per_s: float) -> str:
     """Three significant digits, decimal: `54.8 GB/s`."""
     if not math.isfinite(bytes_per_s):
         return "unbounded"
-    for unit, scale in (("TB/s", 1e12), ("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3), ("B/s", 1.0)):
+    for unit, scale in (
+        ("TB/s", 1e12),
+        ("GB/s", 1e9),
+        ("MB/s", 1e6),
+        ("kB/s", 1e3),
+        ("B/s", 1.0),
+    ):
         if abs(bytes_per_s) >= scale * 0.9995 or scale == 1.0:
             return f"{_digits(bytes_per_s / scale, 3)} {unit}"
     raise AssertionError("unreachable")  # pragma: no cover
@@ -227,7 +242,10 @@ def _field(parse: Callable[[str], Any], pattern: str, example: str, about: str) 
         return parse(value) if isinstance(value, str) else value
 
     schema = {
-        "anyOf": [{"type": "string", "pattern": pattern}, {"type": "number", "minimum": 0}],
+        "anyOf": [
+            {"type": "string", "pattern": pattern},
+            {"type": "number", "minimum": 0},
+        ],
         "description": about,
         "examples": [example],
     }
@@ -237,5 +255,6 @@ def _field(parse: Callable[[str], Any], pattern: str, example: str, about: str) 
 Bytes = Annotated[int, *_field(parse_size, SIZE_PATTERN, "14GB", "Bytes, with a unit: 14GB, 64MiB")]
 Seconds = Annotated[float, *_field(parse_time, TIME_PATTERN, "12ms", "Seconds, with a unit: 12ms")]
 BytesPerSecond = Annotated[
-    float, *_field(parse_rate, RATE_PATTERN, "25GB/s", "Bytes per second, with a unit: 25GB/s")
+    float,
+    *_field(parse_rate, RATE_PATTERN, "25GB/s", "Bytes per second, with a unit: 25GB/s"),
 ]

@@ -115,9 +115,8 @@ def _check_flow(path: str, flow: Flow) -> Iterator[Complaint]:
 def _node_names(path: str, flow: Flow) -> Iterator[tuple[str, str]]:
     """Every node name in `flow`, with its key path."""
     yield child(path, "from"), flow.source
-    many = len(flow.destinations) > 1
     for index, name in enumerate(flow.destinations):
-        yield (child(child(path, "to"), index) if many else child(path, "to")), name
+        yield child(child(path, "to"), index), name
     for index, name in enumerate(flow.route):
         yield child(child(path, "route"), index), name
     if isinstance(flow.strategy, dict):
