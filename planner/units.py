@@ -24,9 +24,13 @@ from pydantic import BeforeValidator, WithJsonSchema
 _DECIMAL: Final = {"": 0, "k": 3, "K": 3, "M": 6, "G": 9, "T": 12, "P": 15}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50}
 _TIME: Final = {"ns": -9, "us": -6, "µs": -6, "μs": -6, "ms": -3, "s": 0}
+_SHOWN_TIMES: Final = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
 _MINUTES: Final = {"min": 60, "h": 3600}
 
 _NUMBER = r"[+-]?(?:\d+(?:_\d+)*)(?:\.\d*)?(?:[eE][+-]?\d+)?|[+-]?\.\d+(?:[eE][+-]?\d+)?"
+# Longer text is no quantity, and 10**30 of any unit is more than there is.
+_LONGEST: Final = 100
+_MOST_DIGITS: Final = 30
 _QUANTITY = re.compile(rf"\s*(?P<number>{_NUMBER})\s*(?P<unit>[^\s\d].*?)?\s*")
 
 SIZE_PATTERN: Final = (
@@ -52,7 +56,7 @@ class UnitError(ValueError):
 
 def _split(text: str, kind: str, example: str) -> tuple[Decimal, str]:
     """The number and the unit of `text`, or a `UnitError` that shows an `example`."""
-    match = _QUANTITY.fullmatch(text)
+    match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         raise UnitError(f'"{text}" is not {kind}', f"write it like {example}")
     try:
@@ -61,6 +65,8 @@ def _split(text: str, kind: str, example: str) -> tuple[Decimal, str]:
         raise UnitError(f'"{text}" is not {kind}', f"write it like {example}") from error
     if number < 0:
         raise UnitError(f'"{text}" is negative', f"{kind} counts from 0 up")
+    if number and abs(number.adjusted()) > _MOST_DIGITS:
+        raise UnitError(f'"{text}" is out of all proportion', f"write it like {example}")
     return number, match["unit"] or ""
 
 
@@ -80,8 +86,7 @@ def parse_size(text: str) -> int:
     spelled = text.strip()
     if unit == "":
         raise UnitError(
-            f'"{spelled}" has no unit',
-            f"did you mean {spelled}B, {spelled}MiB or {spelled}GB?",
+            f'"{spelled}" has no unit', f"did you mean {spelled}B, {spelled}MiB or {spelled}GB?"
         )
     factor = _bytes_factor(unit[:-1]) if unit.endswith("B") else None
     if factor is None:
@@ -101,17 +106,11 @@ def _wrong_size_unit(number: str, unit: str) -> tuple[str, str]:
             f'"{number}{unit}" is a number of bits',
             f"did you mean {number}{unit[:-1]}B (bytes)?",
         )
-    canonical = {u.lower(): u for u in (*_DECIMAL, *_BINARY)}
+    canonical = {u.lower(): u for u in (*_DECIMAL, *_BINARY) if u != "K"}
     stem = unit.lower().removesuffix("b").removesuffix("byte").removesuffix("bytes")
     if stem in canonical:
-        return (
-            f'"{unit}" is not a unit of size',
-            f"did you mean {number}{canonical[stem]}B?",
-        )
-    return (
-        f'"{unit}" is not a unit of size',
-        "use B, kB, MB, GB, TB or KiB, MiB, GiB, TiB",
-    )
+        return f'"{unit}" is not a unit of size', f"did you mean {number}{canonical[stem]}B?"
+    return f'"{unit}" is not a unit of size', "use B, kB, MB, GB, TB or KiB, MiB, GiB, TiB"
 
 
 def parse_time(text: str) -> float:
@@ -170,7 +169,7 @@ def parse_factor(text: str) -> float:
 
 def parse_count(text: str) -> int:
     """A whole number from 0 up, with no unit."""
-    if not re.fullmatch(r"\s*\d+(?:_\d+)*\s*", text):
+    if len(text) > _LONGEST or not re.fullmatch(r"\s*\d+(?:_\d+)*\s*", text):
         raise UnitError(f'"{text.strip()}" is not a count', "write a whole number, like 8")
     return int(text.strip().replace("_", ""))
 
@@ -193,9 +192,10 @@ def format_time(seconds: float) -> str:
     """Four significant digits in `s`, `ms` or `µs`; `2.060 s`, `12.34 ms`, `5.800 µs`."""
     if not math.isfinite(seconds):
         return "never"
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if abs(seconds) >= scale * 0.99995:
-            break
+    unit, scale = next(
+        ((unit, scale) for unit, scale in _SHOWN_TIMES if abs(seconds) >= scale * 0.99995),
+        _SHOWN_TIMES[-1],
+    )
     value = seconds / scale
     if value == 0:
         return "0 s"
@@ -207,13 +207,7 @@ def format_rate(bytes_per_s: float) -> str:
     """Three significant digits, decimal: `54.8 GB/s`."""
     if not math.isfinite(bytes_per_s):
         return "unbounded"
-    for unit, scale in (
-        ("TB/s", 1e12),
-        ("GB/s", 1e9),
-        ("MB/s", 1e6),
-        ("kB/s", 1e3),
-        ("B/s", 1.0),
-    ):
+    for unit, scale in (("TB/s", 1e12), ("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3), ("B/s", 1.0)):
         if abs(bytes_per_s) >= scale * 0.9995 or scale == 1.0:
             return f"{_digits(bytes_per_s / scale, 3)} {unit}"
     raise AssertionError("unreachable")  # pragma: no cover
@@ -236,7 +230,7 @@ def format_share(share: float) -> str:
 
 
 def _field(parse: Callable[[str], Any], pattern: str, example: str, about: str) -> tuple[Any, Any]:
-    """Pydantic annotations of a quantity: text is parsed, numbers pass (they come from our JSON)."""
+    """Pydantic annotations of a quantity: text is parsed, numbers (of our JSON) pass."""
 
     def read(value: object) -> object:
         return parse(value) if isinstance(value, str) else value
@@ -244,6 +238,7 @@ def _field(parse: Callable[[str], Any], pattern: str, example: str, about: str) 
     schema = {
         "anyOf": [
             {"type": "string", "pattern": pattern},
+            {"type": "string", "pattern": r"\$"},  # a variable stands in it
             {"type": "number", "minimum": 0},
         ],
         "description": about,
@@ -255,6 +250,5 @@ def _field(parse: Callable[[str], Any], pattern: str, example: str, about: str) 
 Bytes = Annotated[int, *_field(parse_size, SIZE_PATTERN, "14GB", "Bytes, with a unit: 14GB, 64MiB")]
 Seconds = Annotated[float, *_field(parse_time, TIME_PATTERN, "12ms", "Seconds, with a unit: 12ms")]
 BytesPerSecond = Annotated[
-    float,
-    *_field(parse_rate, RATE_PATTERN, "25GB/s", "Bytes per second, with a unit: 25GB/s"),
+    float, *_field(parse_rate, RATE_PATTERN, "25GB/s", "Bytes per second, with a unit: 25GB/s")
 ]

@@ -56,6 +56,7 @@ takes a compute block; the metrics of a plan stand alone."""
 
 OPERATORS: Final[tuple[Operator, ...]] = ("<=", ">=", "<", ">")
 
+_LONGEST: Final = 500  # characters; names and a limit take far fewer
 _SHAPE = re.compile(r"\s*(?P<metric>.*?)\s*(?P<operator>[<>=!~≤≥]+)\s*(?P<limit>.*?)\s*")
 _NEAREST: Final = {"=<": "<=", "=>": ">=", "≤": "<=", "≥": ">=", "==": "<=", "=": "<="}
 
@@ -89,7 +90,7 @@ class Objective(BaseModel):
 
 def parse_objective(text: str) -> Objective:
     """The objective that `text` states; raises `WrittenError` or `UnitError`."""
-    match = _SHAPE.fullmatch(text)
+    match = _SHAPE.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         raise WrittenError(
             f'"{text}" compares nothing', "write metric, operator, limit: makespan <= 10s"
