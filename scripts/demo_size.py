@@ -17,24 +17,33 @@ LEAST_MB = 16
 SHARE = 4
 
 
-def free_memory_bytes() -> int:
-    """Bytes that this process may still allocate: the system's, or the container's if less."""
+def free_memory_bytes(group: Path = Path("/sys/fs/cgroup")) -> int:
+    """Bytes that this process may still allocate: the system's, or the container's if less.
+
+    `group` is the control group (version 2) that a container sees as its root. Cached file pages
+    count as used there, but the kernel gives the inactive ones back before it refuses memory.
+    """
     free: int = psutil.virtual_memory().available
-    group = Path("/sys/fs/cgroup")  # cgroup v2; a container sees its own limit at the root
     try:
         limit = int((group / "memory.max").read_text())
         used = int((group / "memory.current").read_text())
+        statistics = (group / "memory.stat").read_text().split()
+        cached = int(statistics[statistics.index("inactive_file") + 1])
     except (OSError, ValueError):  # no such files, or the limit is the word "max"
         return free
-    return min(free, max(0, limit - used))
+    return min(free, max(0, limit - used + cached))
 
 
-def demo_size_mb() -> int:
-    """Megabytes (10⁶) that fit the memory, this folder's disk and that of temporary files."""
+def demo_size_mb(free_bytes: int) -> int:
+    """Megabytes (10⁶) to move where so much is free, in the scarcest of memory and disks."""
+    return max(LEAST_MB, min(MOST_MB, free_bytes // SHARE // 10**6))
+
+
+def main() -> None:
+    """Print the size as a plan spells it."""
     disks = (shutil.disk_usage(folder).free for folder in (Path.cwd(), tempfile.gettempdir()))
-    free = min(free_memory_bytes(), *disks)
-    return max(LEAST_MB, min(MOST_MB, free // SHARE // 10**6))
+    print(f"{demo_size_mb(min(free_memory_bytes(), *disks))}MB")
 
 
 if __name__ == "__main__":
-    print(f"{demo_size_mb()}MB")
+    main()

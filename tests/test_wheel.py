@@ -24,6 +24,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE_S = 300  # a slow index, not a slow installation
 PACKED = ("planner/", "templates/")
+PROBE = "templates/probe/page.html.j2"
 PLAN = """\
 version: 1
 name: outside
@@ -97,6 +98,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     for name in names:
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, tree / name)
+    # One template more than the tree has, so that their way into the wheel is proven by itself.
+    (tree / PROBE).parent.mkdir(parents=True)
+    (tree / PROBE).write_text("{{ title }}\n", encoding="utf-8")
     build = ("-m", "build", "--wheel", "--no-isolation", "--outdir", base)
     _done(sys.executable, *build, tree, cwd=base)
     (wheel,) = base.glob("*.whl")
@@ -107,7 +111,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     _done(sys.executable, *pip, "--disable-pip-version-check", wheel, cwd=base)
     desk.mkdir()
     (desk / "plan.yaml").write_text(PLAN, encoding="utf-8")
-    packed = frozenset(name for name in names if name.startswith(PACKED))
+    packed = frozenset(name for name in [*names, PROBE] if name.startswith(PACKED))
     return Installed(wheel, packed, python, desk)
 
 
@@ -120,7 +124,11 @@ def test_the_wheel_holds_the_package_with_its_data_and_nothing_else(installed: I
 
 @pytest.mark.parametrize(
     "pattern",
-    [r"planner/py\.typed", r"planner/machine/catalog/.+\.yaml", r"planner/_templates/.+\.j2"],
+    [
+        r"planner/py\.typed",
+        r"planner/machine/catalog/.+\.yaml",
+        r"planner/_templates/probe/page\.html\.j2",
+    ],
 )
 def test_the_wheel_holds_what_is_no_code(installed: Installed, pattern: str) -> None:
     held = zipfile.ZipFile(installed.wheel).namelist()
