@@ -245,6 +245,10 @@ class Parts:
     def _finish(self, data: dict[str, Any], overrides: Mapping[str, str]) -> None:
         """Read what is left: the keys of the plan itself."""
         self._place_machine(data)
+        included = data.get("include", "")
+        names = included if isinstance(included, list) else [included]
+        if not all(isinstance(name, str) for name in names):
+            del data["include"]  # its reader has said so already
         plan, complaints = build(Plan, data, "")
         self._complaints.extend(complaints)
         if plan is None:

@@ -116,7 +116,10 @@ class Flow(Written):
         validation_alias="from", description="Node the bytes start at", examples=["disk0"]
     )
     destinations: Words = Field(
-        validation_alias="to", min_length=1, description="Node or nodes they go to"
+        validation_alias="to",
+        min_length=1,
+        description="Node or nodes they go to",
+        examples=["gpu0"],
     )
     size: Bytes | None = Field(default=None, description="How much; else the size of the file")
     file: Words = Field(
@@ -202,8 +205,8 @@ class Compute(Written):
     @model_validator(mode="after")
     def _time_or_bytes(self) -> Self:
         if (self.time is None) == (self.bytes is None):
-            found = "neither `time` nor `bytes`" if self.time is None else "both"
-            raise WrittenError(f"needs `time` or `bytes`, found {found}", "write time: 12ms")
+            found = "neither" if self.time is None else "both"
+            raise WrittenError(f'needs "time" or "bytes", found {found}', "write time: 12ms")
         return self
 
 

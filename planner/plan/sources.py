@@ -111,13 +111,11 @@ def _paths(name: str, folder: Path) -> list[Path]:
     try:
         if path.is_dir():
             return _folder(path)
-        if path.name == INDEX_NAME:
-            return _indexed(path)
         if glob.has_magic(name) and not path.exists():
             return _matches(name, path)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{name} cannot be read: {error}") from error
-    return [path]
+    except OSError as error:
+        raise InputError(f"{name} cannot be read: {error.strerror}") from error
+    return _indexed(path) if path.name == INDEX_NAME else [path]
 
 
 def _matches(name: str, path: Path) -> list[Path]:

@@ -142,8 +142,9 @@ def _translated(error: ValidationError, model: type[Written], path: str) -> Iter
     seen: set[str] = set()
     for details in error.errors(include_url=False):
         where = _path(details, path)
-        if where not in seen:
-            seen.add(where)
+        value = child(where, str(details["loc"][-1])) if details["type"] == "missing" else where
+        if value not in seen:
+            seen.add(value)
             yield _complaint(details, model, where)
 
 

@@ -33,7 +33,6 @@ _PLAIN_TAGS: Final = ("!", *(f"tag:yaml.org,2002:{kind}" for kind in ("str", "ma
 
 # What the parser says, in other words; the first part found in its message decides.
 _PLAINLY: Final = (
-    ("'\\t'", "a tab cannot stand here", "indent with spaces"),
     ("mapping values are not allowed", "a colon is not allowed here", 'quote text with ": " in it'),
     ("could not find expected ':'", "this line has no colon", "write key: value"),
     ("expected ',' or '}'", "a , or } is missing", "close the { or quote text with { } in it"),
@@ -41,7 +40,6 @@ _PLAINLY: Final = (
     ("expected <block end>", "the indentation does not fit", "align it with the lines above"),
     ("did not find expected key", "the indentation does not fit", "align it with the lines above"),
     ("expected '-' indicator", "a list item must start with -", "align it with the lines above"),
-    ("unexpected end of stream", "a quotation mark is not closed", "close it with \" or '"),
     ("undefined alias", "the alias names no anchor above it", "define it first, as &name"),
     ("cannot start any token", "this character cannot start a value", "put the value in quotes"),
     ("unknown escape character", "this is not an escape", "use single quotes, or \\\\"),
@@ -97,12 +95,23 @@ def read_nodes(text: str, source: SourceText) -> tuple[Node | None, list[Fault]]
 def _syntax_fault(error: yaml.MarkedYAMLError, source: SourceText) -> Fault:
     """The parser's complaint at its place and in plain words."""
     said = f"{error.problem or ''} {error.context or ''}"
-    mark = error.problem_mark or error.context_mark
-    place = Place(source) if mark is None else Place(source, mark.line + 1, mark.column + 1)
+    started = _at(source, error.context_mark)
+    place = _at(source, error.problem_mark or error.context_mark)
+    line = source.lines[place.line - 1] if 0 < place.line <= len(source.lines) else ""
+    if "cannot start any token" in said and line[place.column - 1 : place.column] == "\t":
+        return place.fault("", "a tab cannot stand here", "indent with spaces")
+    if "unexpected end of stream" in said and "quoted scalar" in said:
+        return started.fault("", "the quotation mark is not closed", "close it with \" or '")
     for part, message, suggestion in _PLAINLY:
         if part in said:
-            return place.fault("", message, suggestion)
+            opened = f" after line {started.line}, column {started.column}"
+            where = opened if "while parsing a flow" in said else ""
+            return place.fault("", f"{message}{where}", suggestion)
     return place.fault("", f"this is not YAML: {error.problem or error.context}")
+
+
+def _at(source: SourceText, mark: Any) -> Place:
+    return Place(source) if mark is None else Place(source, mark.line + 1, mark.column + 1)
 
 
 class _Composer:
@@ -148,7 +157,7 @@ class _Composer:
     def _scalar(self, event: yaml.ScalarEvent) -> None:
         place = self._place(event)
         self._refuse_tag(event, place)
-        scalar = Scalar(event.value, place, plain=event.style is None)
+        scalar = Scalar(event.value, place, plain=not event.style)
         self._add(scalar, 1, event.anchor)
 
     def _start(self, event: Any) -> None:
