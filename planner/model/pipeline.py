@@ -209,9 +209,7 @@ _SHAPES: dict[tuple[str, ...], Callable[[_Line, int], Iterator[float]]] = {
 }
 
 
-def exact(
-    stages: Sequence[Stage], chunks: Sequence[int], workers: int, depth: int
-) -> Trace:
+def exact(stages: Sequence[Stage], chunks: Sequence[int], workers: int, depth: int) -> Trace:
     """Follow every chunk through the pipeline.
 
     Parameters
@@ -237,9 +235,7 @@ def exact(
     line.run([lambda line: work(line, depth)] * workers)
     if not line.arrivals:
         return Trace(0.0, tuple(0.0 for _ in stages), 0.0)
-    return Trace(
-        max(line.arrivals), tuple(busy.total for busy in line.busy), min(line.arrivals)
-    )
+    return Trace(max(line.arrivals), tuple(busy.total for busy in line.busy), min(line.arrivals))
 
 
 def throughput(stages: Sequence[Stage], chunk: int, workers: int, depth: int) -> float:
@@ -260,9 +256,7 @@ def throughput(stages: Sequence[Stage], chunk: int, workers: int, depth: int) ->
     return min(rates)
 
 
-def closed_form(
-    stages: Sequence[Stage], size: int, chunk: int, workers: int, depth: int
-) -> float:
+def closed_form(stages: Sequence[Stage], size: int, chunk: int, workers: int, depth: int) -> float:
     """Seconds for `size` bytes by formula; good where every worker gets many chunks."""
     full, rest = divmod(size, chunk)
     chunks = full + (rest > 0)
@@ -277,29 +271,21 @@ def closed_form(
         last = stages[0].seconds(rest) if rest and ragged == 1 else times[0]
         return (waves - 1) * times[0] + last
     engine = times[1 - pool]
-    if rate * engine >= chunk * (
-        1 - 1e-12
-    ):  # the engine limits: one pool stage before or after
+    if rate * engine >= chunk * (1 - 1e-12):  # the engine limits: one pool stage before or after
         return times[pool] + size / rate + lag
     if pool == 0:
         # The pool limits. Workers go in waves; the last wave's copies queue on the engine.
         period = times[0] + (engine + stages[1].lag if depth == 1 else 0.0)
-        if (
-            depth == 1
-        ):  # each worker waits for its own copy, which spreads the workers out
+        if depth == 1:  # each worker waits for its own copy, which spreads the workers out
             return size / chunk / workers * period + engine * (workers - 1) / 2
         short = times[0] - stages[0].seconds(rest) if rest and ragged == 1 else 0.0
         return waves * period - short + ragged * engine + lag
     # Draining: worker w gets its first chunk after those that earlier workers asked for.
     period = times[1] + (engine + stages[0].lag if depth == 1 else 0.0)
-    return (
-        size / chunk / workers * period + engine * (1 + depth * (workers - 1) / 2) + lag
-    )
+    return size / chunk / workers * period + engine * (1 + depth * (workers - 1) / 2) + lag
 
 
-def seconds(
-    stages: Sequence[Stage], size: int, chunk: int, workers: int, depth: int
-) -> float:
+def seconds(stages: Sequence[Stage], size: int, chunk: int, workers: int, depth: int) -> float:
     """Seconds for `size` bytes in chunks of `chunk`: exact where it is short, else the formula."""
     if size <= 0:
         return 0.0

@@ -1,0 +1,69 @@
+"""What limits a flow, and why."""
+
+from __future__ import annotations
+
+from planner.model.choose import Candidate
+from planner.model.compose import Fluid
+from planner.model.movement import Movement
+from planner.model.need import Need
+from planner.model.pipeline import Stage
+from planner.model.strategies import Shape
+from planner.results import Bottleneck, Cause
+
+DOMINANT = 0.5
+"""Setup or latency is named as the limit when it takes more than half of the time."""
+SATURATED = 0.9
+"""A server that serves for less of the time than this is not what holds the pipeline back: then the
+slots are, which stages pass to each other too seldom."""
+
+
+def bottleneck(need: Need, candidate: Candidate, fluids: list[Fluid]) -> Bottleneck:
+    """The resource with the largest busy share of the flow's duration, and the cause."""
+    duration = candidate.duration(need.repeat)
+    if duration <= 0:
+        return Bottleneck(resource="none", cause="latency", share=0.0)
+    if candidate.setup_seconds > DOMINANT * duration:
+        longest = max(candidate.setup, key=lambda s: s.duration_s)
+        return Bottleneck(
+            resource=longest.name, cause="setup", share=candidate.setup_seconds / duration
+        )
+    rows = []
+    for movement, shape, flow in zip(
+        candidate.way.movements, candidate.shapes, fluids, strict=True
+    ):
+        for stage, used in zip(movement.stages(shape), _use(movement, shape, flow), strict=True):
+            busy = used * flow.total * need.repeat
+            rows.append((busy, stage, used, movement, shape, flow))
+    if not rows:
+        return Bottleneck(resource="none", cause="latency", share=0.0)
+    busy, stage, used, movement, shape, flow = max(rows, key=lambda row: row[0])
+    cause = _cause(stage, used, movement, shape, flow)
+    return Bottleneck(resource=stage.resource, cause=cause, share=min(1.0, busy / duration))
+
+
+def _use(movement: Movement, shape: Shape, flow: Fluid) -> list[float]:
+    """The share of its time in which each stage really serves, all its servers together."""
+    if flow.total == 0.0:
+        return [0.0 for _ in flow.busy]
+    chunks = movement.size / shape.chunk
+    return [
+        chunks * s.seconds(shape.chunk) / shape.workers / flow.total
+        if s.kind == "pool"
+        else busy / flow.total
+        for s, busy in zip(movement.stages(shape), flow.busy, strict=True)
+    ]
+
+
+def _cause(stage: Stage, used: float, movement: Movement, shape: Shape, flow: Fluid) -> Cause:
+    chunk = min(shape.chunk, movement.size)
+    waits = sum(s.lag for s in movement.stages(shape))
+    if movement.single and waits > DOMINANT * flow.total:
+        return "latency"
+    if stage.cause == "bandwidth" and stage.kind == "engine":
+        # The engine's time that does not grow with the bytes: what it costs to issue a chunk.
+        overhead = 2 * stage.seconds(chunk) - stage.seconds(2 * chunk)
+        if overhead > DOMINANT * stage.seconds(chunk):
+            return "issue_overhead"
+    if used < SATURATED and not movement.single and flow.delay < (1 - SATURATED) * flow.total:
+        return "serial_stages"
+    return stage.cause

@@ -1,0 +1,52 @@
+"""What follows from a prediction: which link would help, and where its numbers come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from planner.machine.load import with_overrides
+from planner.machine.schema import Machine, Ram
+from planner.model.compose import Composition
+from planner.results import WhatIf
+
+TWICE = 2.0
+"""Doubling is the question that reviewers ask: one link generation, or one more of the same."""
+USED = 0.02
+"""A resource that serves for less than this share of the makespan cannot matter when doubled."""
+
+
+def what_if(
+    machine: Machine, composed: Composition, makespan: Callable[[Machine], float]
+) -> tuple[WhatIf, ...]:
+    """The makespan with each resource that matters twice as fast, the most helpful first."""
+    total = composed.result.makespan
+    rows = []
+    for name, load in zip(composed.resources, composed.result.load, strict=True):
+        if total <= 0 or load < USED * total:
+            continue
+        faster = doubled(machine, name)
+        if faster is not None:
+            rows.append(WhatIf(resource=name, factor=TWICE, makespan_s=makespan(faster)))
+    return tuple(sorted(rows, key=lambda row: (row.makespan_s, row.resource)))
+
+
+def doubled(machine: Machine, resource: str) -> Machine | None:
+    """The machine with one resource twice as fast, `None` for what is no link and no host copy."""
+    owner, _, part = resource.partition(".")
+    if owner in machine.links:
+        return with_overrides(machine, {f"links.{owner}.{part}.rate": f"{TWICE:g}x"})
+    node = machine.nodes.get(owner)
+    if part == "copy" and isinstance(node, Ram):
+        tables = {name: table.slower(1 / TWICE) for name, table in node.copy_rates.items()}
+        faster = node.model_copy(update={"copy_rates": tables})
+        return machine.model_copy(update={"nodes": {**machine.nodes, owner: faster}})
+    return None
+
+
+def provenance(machine: Machine) -> tuple[str, ...]:
+    """One line a source: what kind, when, where, and the spread that was kept."""
+    lines = []
+    for name, source in machine.sources.items():
+        spread = "no spread kept" if source.spread is None else f"spread {source.spread:.1%}"
+        lines.append(f"{name}: {source.kind} {source.when}, {source.where} ({spread})")
+    return tuple(lines)

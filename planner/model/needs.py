@@ -1,0 +1,171 @@
+"""From a plan to needs: names resolved, replicas written out, budgets and pins gathered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from planner.errors import Fault, InfeasibleError, PlanError
+from planner.machine.schema import Hbm, Machine, Ram
+from planner.model.need import Need, Pins, end_kind
+from planner.plan.schema import Flow, Plan
+
+PINNED_SHARE = 0.30
+"""Share of the host's memory that may be pinned unless the plan or the machine says otherwise:
+pinned pages cannot be reclaimed, and the rest of the host has to live beside them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A need and where it came from: the flow of the plan and what it waits for."""
+
+    need: Need
+    flow: str
+    after: tuple[str, ...]
+    start: float
+    priority: int
+
+
+def demands(
+    plan: Plan, machine: Machine, cached: Mapping[str, float] | None = None
+) -> list[Demand]:
+    """Every movement of bytes that the plan asks for, in plan order.
+
+    Parameters
+    ----------
+    plan, machine
+        The plan, and the machine whose nodes it names.
+    cached
+        Share of each flow's source file that is in the page cache where that was probed; it
+        settles `cache: auto`, which counts as cold otherwise.
+
+    Raises
+    ------
+    PlanError
+        If a flow names a node that the machine lacks, or has no size.
+    InfeasibleError
+        If bytes cannot rest at an end of a flow.
+
+    """
+    found: list[Demand] = []
+    for name, flow in plan.flows.items():
+        for label, start, end, size in _instances(name, flow):
+            for node in (start, end):
+                if node not in machine.nodes:
+                    raise _unknown_node(plan, machine, name, node)
+            share = _cached(flow, (cached or {}).get(name))
+            need = _need(plan, machine, flow, label, start, end, size, share)
+            found.append(Demand(need, name, flow.after, flow.start, flow.priority))
+    return found
+
+
+def _instances(name: str, flow: Flow) -> Iterator[tuple[str, str, str, int]]:
+    """Label, start, end and bytes of each copy that `for_each` and several destinations make."""
+    size = flow.size if flow.size is not None else sum(f.size_bytes for f in flow.files)
+    several = len(flow.destinations) > 1 or flow.copies > 1
+    for values in flow.instances():
+        for i, destination in enumerate(flow.destinations):
+            start, end = flow.source.format(**values), destination.format(**values)
+            share = size
+            if flow.copy_mode == "shard" and len(flow.destinations) > 1:
+                share = size // len(flow.destinations) + (i < size % len(flow.destinations))
+            inside = ", ".join([*(f"{k}={v}" for k, v in values.items()), end])
+            yield (f"{name}[{inside}]" if several else name), start, end, share
+
+
+def _cached(flow: Flow, probed: float | None) -> float:
+    """The share of the source that the page cache is taken to hold."""
+    if flow.cache == "warm":
+        return 1.0
+    if flow.cache == "cold":
+        return 0.0
+    if flow.cache == "auto":
+        return probed if probed is not None else 0.0
+    return float(flow.cache)
+
+
+def _need(
+    plan: Plan,
+    machine: Machine,
+    flow: Flow,
+    label: str,
+    start: str,
+    end: str,
+    size: int,
+    cached: float,
+) -> Need:
+    first, last = (end_kind(machine, node, flow.memory) for node in (start, end))
+    if first is None or last is None:
+        node = start if first is None else end
+        raise InfeasibleError(f"flow {label}: bytes cannot rest at {node}, a nic or a remote place")
+    host = host_of(machine, start, end)
+    cores = min(c for c in (host.cores, flow.budget.cores, plan.budget.cores) if c is not None)
+    by_hop = flow.strategy if isinstance(flow.strategy, dict) else {}
+    pins = Pins(
+        route=flow.route,
+        strategy=flow.strategy if isinstance(flow.strategy, str) else None,
+        by_hop=by_hop,
+        chunk=flow.chunk,
+        depth=flow.depth,
+        workers=flow.workers,
+    )
+    return Need(
+        name=label,
+        start=start,
+        end=end,
+        size=size,
+        first=first,
+        last=last,
+        pinned_budget=pinned_budget(host, flow.budget.pinned, plan.budget.pinned),
+        cores=cores,
+        repeat=flow.repeat,
+        cached=cached if first == "file" else 1.0,
+        hot=flow.host_source == "hot",
+        pins=pins,
+    )
+
+
+def host_of(machine: Machine, start: str, end: str) -> Ram:
+    """The RAM that a flow between two nodes goes through or beside."""
+    for name in (start, end):
+        node = machine.nodes[name]
+        if isinstance(node, Ram):
+            return node
+        host = machine.nodes.get(getattr(node, "host", ""))
+        if isinstance(host, Ram):
+            return host
+    raise InfeasibleError(f"neither {start} nor {end} belongs to a host")
+
+
+def pinned_budget(host: Ram, *caps: int | None) -> int:
+    """Bytes that may be pinned: the least of the caps, else the machine's limit, else a share."""
+    given = [cap for cap in caps if cap is not None]
+    if given:
+        return min(given)
+    if host.pinned_limit is not None:
+        return host.pinned_limit
+    return int(PINNED_SHARE * (host.limit or host.capacity))
+
+
+def _unknown_node(plan: Plan, machine: Machine, flow: str, node: str) -> PlanError:
+    """The error for a node that this machine does not have."""
+    known = ", ".join(sorted(machine.nodes))
+    fault = Fault(
+        file=plan.source_file or plan.name,
+        line=0,
+        column=0,
+        path=f"flows.{flow}",
+        message=f'machine {machine.name} has no node "{node}"',
+        suggestion=f"it has {known}",
+    )
+    return PlanError(f"{fault.message}; {fault.suggestion}", faults=[fault])
+
+
+def gpu_rate(machine: Machine, gpu: str) -> float:
+    """Bytes/s that a kernel reads from a GPU's memory."""
+    node = machine.nodes.get(gpu)
+    if not isinstance(node, Hbm):
+        raise InfeasibleError(f"compute runs on {gpu}, which is no GPU of {machine.name}")
+    if node.rate is None:
+        raise InfeasibleError(f"{machine.name} does not say how fast {gpu} reads its memory")
+    return node.rate

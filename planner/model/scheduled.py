@@ -1,0 +1,92 @@
+"""From a saved schedule back to a way with its shapes, so that it can be predicted and run as it is."""
+
+from __future__ import annotations
+
+from planner.errors import InfeasibleError
+from planner.machine.schema import Machine
+from planner.machine.topology import Topology
+from planner.model.choose import Candidate, setup_of
+from planner.model.movement import Movement
+from planner.model.need import Need, Pins
+from planner.model.strategies import Shape
+from planner.model.ways import Way, ways
+from planner.results import FlowSchedule, Hop
+
+
+def candidate_of(topology: Topology, need: Need, schedule: FlowSchedule) -> Candidate:
+    """The candidate that a schedule describes, on this machine.
+
+    Raises
+    ------
+    InfeasibleError
+        If the machine has no such links or strategies.
+
+    """
+    machine = topology.machine
+    way = _way(topology, need, schedule)
+    reason = way.lacks()
+    if reason is not None:
+        raise InfeasibleError(f"flow {need.name}: {machine.name} cannot run the schedule: {reason}")
+    shapes = _shapes(way, schedule)
+    steady = sum(m.seconds(s) for m, s in zip(way.movements, shapes, strict=True))
+    return Candidate(way, shapes, steady, setup_of(machine, need, way, shapes))
+
+
+def rebased(machine: Machine, need: Need, candidate: Candidate) -> Candidate:
+    """The same choices on a machine with other numbers."""
+    crossings = tuple(
+        type(c)(machine, c.link, c.start, c.end, c.before, c.after, c.size, c.cached, c.hot)
+        for c in candidate.way.crossings
+    )
+    way = Way(crossings, candidate.way.strategies)
+    steady = sum(m.seconds(s) for m, s in zip(way.movements, candidate.shapes, strict=True))
+    setup = setup_of(machine, need, way, candidate.shapes)
+    return Candidate(way, candidate.shapes, steady, setup, candidate.flat)
+
+
+def _way(topology: Topology, need: Need, schedule: FlowSchedule) -> Way:
+    """The way whose links and strategies the schedule names."""
+    free = Need(
+        **{
+            name: getattr(need, name)
+            for name in Need.__dataclass_fields__
+            if name not in ("pins", "size")
+        },
+        size=schedule.size_bytes,
+        pins=Pins(),
+    )
+    for way in ways(topology, free):
+        if _matches(way, schedule.hops):
+            return way
+    told = ", ".join(f"{h.start} -> {h.end} by {h.strategy}" for h in schedule.hops)
+    raise InfeasibleError(
+        f"flow {need.name}: {topology.machine.name} has no way that matches the schedule ({told})"
+    )
+
+
+def _matches(way: Way, hops: tuple[Hop, ...]) -> bool:
+    if len(way.crossings) != len(hops):
+        return False
+    coupled = [i < len(m.crossings) - 1 for m in way.movements for i in range(len(m.crossings))]
+    return all(
+        (c.link, c.start, c.end, s.name, joint) == (h.link, h.start, h.end, h.strategy, h.coupled)
+        for c, s, joint, h in zip(way.crossings, way.strategies, coupled, hops, strict=True)
+    )
+
+
+def _shapes(way: Way, schedule: FlowSchedule) -> tuple[Shape, ...]:
+    """The shape of each movement, from its first hop."""
+    shapes, at = [], 0
+    for movement in way.movements:
+        hop = schedule.hops[at]
+        shapes.append(Shape(hop.chunk_bytes, hop.depth, hop.workers))
+        at += len(movement.crossings)
+    return tuple(shapes)
+
+
+def movements_of(
+    machine: Machine, need: Need, schedule: FlowSchedule
+) -> tuple[tuple[Movement, Shape], ...]:
+    """The movements of a schedule with their shapes: what a virtual clock needs to play it."""
+    candidate = candidate_of(Topology(machine), need, schedule)
+    return tuple(zip(candidate.way.movements, candidate.shapes, strict=True))

@@ -1,0 +1,124 @@
+"""The best chunk, depth and workers of a movement, found over the curves by enumeration.
+
+Chunks are 2^k and 1.5 * 2^k: over tabulated stage times the optimum is so flat that a finer grid
+gains less than one per cent. Every shape within `FLAT` of the best counts as equal, and of those
+the one with the smallest ring wins: pinned memory is dear and small rings stay in cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from planner.model.movement import Movement
+from planner.model.need import Need
+from planner.model.pipeline import FEW_WAVES, closed_form
+from planner.model.strategies import Shape
+from planner.units import format_size
+
+MIB = 1 << 20
+CHUNKS: tuple[int, ...] = tuple(
+    sorted({MIB << k for k in range(8)} | {(3 * MIB << k) // 2 for k in range(1, 7)} | {256 * 1024})
+)
+"""Bytes: 256 KiB, 1 to 128 MiB. Smaller chunks drown in the interpreter's cost of each."""
+WORKERS: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64)
+DEPTHS: tuple[int, ...] = (1, 2, 3)
+FLAT = 0.005
+"""Shapes within half a per cent of the best are as good: far below what any prediction resolves."""
+NEAR = 0.01
+"""The neighbourhood that is summarised for the reader."""
+SHORT_LIST = 12
+"""Shapes that are followed chunk by chunk after the formula has ranked all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The chosen shape of a movement, its seconds, and the flat neighbourhood in words."""
+
+    shape: Shape
+    seconds: float
+    flat: str | None = None
+
+
+def choose_shape(movement: Movement, need: Need) -> Choice | str:
+    """The best shape within the flow's budgets, or the reason why there is none."""
+    if movement.single:
+        shape = Shape(need.pins.chunk or max(movement.size, 1), need.pins.depth or 1)
+        return Choice(shape, movement.seconds(shape))
+    shapes = list(_shapes(movement, need))
+    fitting = [s for s in shapes if not movement.has_ring or s.ring <= need.pinned_budget]
+    if not fitting:
+        return _too_small(movement, need, shapes)
+    ranked = sorted((_score(movement, s), _taste(s), s) for s in fitting)
+    exact = [(movement.seconds(s), s) for _, _, s in ranked[:SHORT_LIST]]
+    best = min(t for t, _ in exact)
+    equal = [(_taste(s), t, s) for t, s in exact if t <= best * (1 + FLAT)]
+    _, seconds, shape = min(equal, key=lambda row: row[0])
+    near = [s for t, _, s in ranked if t <= ranked[0][0] * (1 + NEAR)]
+    return Choice(shape, seconds, _in_words(near))
+
+
+def _shapes(movement: Movement, need: Need) -> Iterator[Shape]:
+    """The grid, or what of it the plan's pins leave."""
+    pins = need.pins
+    chunks = _pinned(pins.chunk, (c for c in CHUNKS if c < movement.size)) or [
+        max(movement.size, 1)
+    ]
+    depths = _pinned(pins.depth, DEPTHS if movement.has_ring else (1,))
+    workers = _pinned(pins.workers, (w for w in WORKERS if w <= need.cores))
+    if not movement.has_pool:
+        workers = _pinned(pins.workers, (1, 2))  # engines need no more than somebody who issues
+    for chunk in chunks:
+        for depth in depths:
+            for count in workers:
+                # More slots than chunks would never be touched.
+                if count == 1 or (count - 1) * chunk < movement.size:
+                    yield Shape(chunk, depth, count)
+
+
+def _pinned(value: int | None, grid: Iterable[int]) -> list[int]:
+    return list(grid) if value is None else [value]
+
+
+def _score(movement: Movement, shape: Shape) -> float:
+    """Seconds by the formula, or chunk by chunk where that is as quick."""
+    chunks = -(-movement.size // shape.chunk)
+    if chunks <= FEW_WAVES * 2:
+        return movement.seconds(shape)
+    return closed_form(
+        movement.stages(shape), movement.size, shape.chunk, shape.workers, shape.depth
+    )
+
+
+def _taste(shape: Shape) -> tuple[int, int, int, int]:
+    """The order of shapes that are equally fast: small ring, few workers, big chunk."""
+    return (shape.ring, shape.workers, -shape.chunk, shape.depth)
+
+
+def _too_small(movement: Movement, need: Need, shapes: list[Shape]) -> str:
+    """Why no ring fits, with the number that would."""
+    if not shapes:
+        return f"no number of workers fits into {need.cores} cores"
+    smallest = min(s.ring for s in shapes)
+    where = movement.crossings[0].host
+    return (
+        f"its ring needs at least {format_size(smallest)} pinned on {where}, "
+        f"the budget is {format_size(need.pinned_budget)}"
+    )
+
+
+def _in_words(near: list[Shape]) -> str | None:
+    """`4 – 8 MiB x 12 – 16 workers x depth 1 – 2`: what is within 1 % of the best."""
+    if len(near) < 2:  # noqa: PLR2004 - the best alone is no neighbourhood
+        return None
+    chunks = [s.chunk for s in near]
+    workers = [s.workers for s in near]
+    depths = [s.depth for s in near]
+    return (
+        f"{_span(format_size(min(chunks)), format_size(max(chunks)))} chunks, "
+        f"{_span(min(workers), max(workers))} workers, depth {_span(min(depths), max(depths))}"
+    )
+
+
+def _span(low: object, high: object) -> str:
+    return f"{low}" if low == high else f"{low} – {high}"

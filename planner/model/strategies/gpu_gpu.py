@@ -1,0 +1,85 @@
+"""From one GPU's memory to another's, or within one: by peer access, through the host, locally."""
+
+from __future__ import annotations
+
+from planner.model.pipeline import Stage
+from planner.model.strategies.base import Crossing, Shape, Strategy, dma, nothing
+
+
+def _no_peer(crossing: Crossing) -> str | None:
+    if crossing.wire.peer_access is False:
+        return f"{crossing.link} does not allow peer access"
+    if crossing.curve("peer") is None:
+        return f"{crossing.resource} has no measured peer copies"
+    return None
+
+
+def _peer(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
+    curve = crossing.curve("peer")
+    return (dma(crossing, curve, shape),) if curve else ()
+
+
+def _no_relay(crossing: Crossing) -> str | None:
+    if crossing.curve("pinned", "registered") is None:
+        return f"{crossing.resource} has no measured pinned copies"
+    return None
+
+
+def _relay(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
+    curve = crossing.curve("pinned", "registered")
+    return (dma(crossing, curve, shape),) if curve else ()
+
+
+def _no_local(crossing: Crossing) -> str | None:
+    if crossing.gpu.local is None:
+        return f"{crossing.start} has no measured local copies"
+    return None
+
+
+def _local(crossing: Crossing, _shape: Shape) -> tuple[Stage, ...]:
+    curve = crossing.gpu.local
+    if curve is None:
+        return ()
+    resource = f"{crossing.start}.local"
+    lag = curve.latency - curve.queued_gap
+    return (Stage(resource, "engine", curve.service, lag=lag, charges={resource: 1 / curve.rate}),)
+
+
+PEER = Strategy(
+    "peer",
+    ("hbm", "hbm"),
+    frozenset({"device"}),
+    frozenset({"device"}),
+    _no_peer,
+    _peer,
+    nothing,
+    single=True,
+)
+RELAY_OUT = Strategy(
+    "host_staged",
+    ("hbm", "ram"),
+    frozenset({"device"}),
+    frozenset({"relay"}),
+    _no_relay,
+    _relay,
+    nothing,
+)
+RELAY_IN = Strategy(
+    "host_staged",
+    ("ram", "hbm"),
+    frozenset({"relay"}),
+    frozenset({"device"}),
+    _no_relay,
+    _relay,
+    nothing,
+)
+LOCAL = Strategy(
+    "local",
+    ("hbm", "hbm"),
+    frozenset({"device"}),
+    frozenset({"device"}),
+    _no_local,
+    _local,
+    nothing,
+    single=True,
+)
