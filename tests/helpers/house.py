@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
 FLOORS: Final = {
+    "_version": 0,
     "errors": 0,
     "units": 0,
     "machine": 1,
@@ -26,7 +27,7 @@ FLOORS: Final = {
     "cli": 7,
 }
 IDEAS: Final = {
-    0: "errors and units",
+    0: "errors, units, version",
     1: "what the hardware is",
     2: "what people write, and what is emitted",
     3: "what will happen",
