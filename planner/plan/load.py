@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from planner.errors import Fault, PlanError
-from planner.plan.check import check_machine_names
+from planner.plan.check import check_machine_names, check_objectives, check_parts
 from planner.plan.include import FileReader
 from planner.plan.parts import Home, Parts, located
 from planner.plan.schema import Plan
 from planner.plan.settings import apply_settings
-from planner.plan.tree import Positions, Table
+from planner.plan.tree import Positions, Table, child
 from planner.plan.typed import Complaint
 from planner.plan.variables import substitute
 
@@ -74,6 +74,30 @@ def loads_plan(
     reader = FileReader()
     root = reader.read_text(text, name, Path(directory))
     return _load(root, reader, settings, Home(name, Path(directory), name))
+
+
+def check_plan(plan: Plan) -> None:
+    """Check what must hold between the parts of a plan that was built in Python.
+
+    Raises `PlanError` with everything that is wrong; a loaded plan has been checked already.
+    """
+    waits = {name: part.after for name, part in (*plan.compute.items(), *plan.flows.items())}
+    objectives = [
+        (child("objectives", index), objective) for index, objective in enumerate(plan.objectives)
+    ]
+    complaints = [
+        *check_parts(plan.flows, plan.compute, waits),
+        *check_objectives(objectives, plan.flows, plan.compute),
+        *(
+            Complaint(child("flows", name), 'needs "size"')
+            for name, flow in plan.flows.items()
+            if flow.size is None
+        ),
+    ]
+    if complaints:
+        home = Home(plan.source_file or plan.name, Path(plan.directory), plan.name)
+        faults = [located(complaint, Positions(), home.file) for complaint in complaints]
+        raise _plan_error(faults, [], home)
 
 
 def check_names(
