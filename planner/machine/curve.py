@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import cached_property
+from itertools import pairwise
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -29,7 +30,7 @@ class Point(BaseModel):
 def _point(value: Any) -> Any:
     """A row `[4KiB, 5.6us]` of a machine file is a point."""
     if isinstance(value, (list, tuple)):
-        if len(value) != 2:  # noqa: PLR2004 - a row is a pair
+        if len(value) != 2:
             raise ValueError("a point is a pair: [size, time], like [4KiB, 5.6us]")
         return {"size_bytes": value[0], "seconds": value[1]}
     return value
@@ -56,7 +57,7 @@ class Curve(BaseModel):
     @model_validator(mode="after")
     def _sorted_and_positive(self) -> Curve:
         sizes = [p.size_bytes for p in self.points]
-        if any(b <= a for a, b in zip(sizes, sizes[1:], strict=False)):
+        if any(b <= a for a, b in pairwise(sizes)):
             raise ValueError("the points of a curve grow in size")
         if any(p.seconds <= 0 or p.size_bytes <= 0 for p in self.points):
             raise ValueError("a point has a size and a time above 0")
@@ -84,9 +85,7 @@ class Curve(BaseModel):
         last_size, last = rows[-1]
         if size >= last_size:
             return last + (size - last_size) / self.rate
-        at = bisect_left(rows, (int(size), 0.0)) if size == int(size) else 0
-        while rows[at][0] < size:
-            at += 1
+        at = bisect_left(rows, (size, 0.0))
         (s0, t0), (s1, t1) = rows[at - 1], rows[at]
         return t0 + (t1 - t0) * (size - s0) / (s1 - s0)
 
@@ -101,9 +100,7 @@ class Curve(BaseModel):
         It is the lone copy without the part of its latency that overlaps with its neighbours:
         t(size) - (latency - gap), and never less than the gap.
         """
-        return max(
-            self.queued_gap, self.seconds(size) - (self.latency - self.queued_gap)
-        )
+        return max(self.queued_gap, self.seconds(size) - (self.latency - self.queued_gap))
 
     def at_rate(self, rate: float) -> Curve:
         """The same curve on a wire of another `rate`: each time changes by its bytes' share."""
@@ -120,8 +117,7 @@ class Curve(BaseModel):
     def slower(self, factor: float) -> Curve:
         """The same curve with every time multiplied by `factor`."""
         points = tuple(
-            Point(size_bytes=p.size_bytes, seconds=p.seconds * factor)
-            for p in self.points
+            Point(size_bytes=p.size_bytes, seconds=p.seconds * factor) for p in self.points
         )
         gap = None if self.gap is None else self.gap * factor
         update = {

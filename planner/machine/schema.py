@@ -1,19 +1,23 @@
 """The machine file: places where bytes rest, links between them, and what was measured of each.
 
-Every number belongs to a `Provenance` of `sources`: the `source` key of a node, a link, a curve
-or a table names it; one that names none has the machine's first source.
+Every number belongs to a `Provenance` of `sources`: the `source` key nearest to it names it (of
+the curve or table, else of the direction, else of the link or node); where none of these names
+one, it is the machine's first source.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from planner.machine.curve import Curve
+from planner.machine.names import UnknownNamesError, name_faults
 from planner.machine.tables import CopyTable
 from planner.units import Bytes, BytesPerSecond, Seconds
 
+CopyName = Literal["file", "memory", "save", "save_memory"]
+"""A copy stage: page cache → ring, pageable memory → ring, ring → page cache, ring → memory."""
 LinkKind = Literal["storage", "pcie", "c2c", "nvlink", "interconnect", "network"]
 CurveName = Literal[
     "pinned",
@@ -149,9 +153,6 @@ class Remote(_Strict):
 
 Node = Annotated[Disk | Ram | Hbm | Nic | Remote, Field(discriminator="kind")]
 
-CopyName = Literal["file", "memory", "save", "save_memory"]
-"""A copy stage: page cache → ring, pageable memory → ring, ring → page cache, ring → memory."""
-
 
 class Direction(_Strict):
     """One direction of a link.
@@ -196,10 +197,15 @@ class Link(_Strict):
         return self.forward if start == self.ends[0] else self.backward
 
 
+def _version(value: Any) -> Any:
+    """A version as written in a file is text."""
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
 class Machine(_Strict):
     """A whole machine: what `planner` knows of the hardware before it predicts anything."""
 
-    version: Literal[1] = 1
+    version: Annotated[Literal[1], BeforeValidator(_version)] = 1
     name: str = Field(min_length=1)
     description: str | None = None
     emulated: bool = False
@@ -210,14 +216,12 @@ class Machine(_Strict):
 
     @model_validator(mode="after")
     def _names_exist(self) -> Machine:
-        for name, link in self.links.items():
-            for end in link.ends:
-                if end not in self.nodes:
-                    raise ValueError(f'link {name} ends at "{end}", which is no node')
-        for name, node in self.nodes.items():
-            host = getattr(node, "host", None)
-            if host is not None and not isinstance(self.nodes.get(host), Ram):
-                raise ValueError(
-                    f'node {name} names the host "{host}", which is no ram node'
-                )
+        faults = name_faults(self)
+        if faults:
+            raise UnknownNamesError(faults)
         return self
+
+    def source_of(self, *nearest: str | None) -> Provenance:
+        """The provenance that the first given name names, else the machine's first source."""
+        named = next((name for name in nearest if name is not None), None)
+        return self.sources[next(iter(self.sources)) if named is None else named]

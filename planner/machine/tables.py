@@ -11,6 +11,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -38,18 +39,13 @@ class CopyTable(BaseModel):
     @model_validator(mode="after")
     def _rectangular(self) -> CopyTable:
         for axis in (self.workers, self.rings):
-            if (
-                any(b <= a for a, b in zip(axis, axis[1:], strict=False))
-                or axis[0] <= 0
-            ):
+            if any(b <= a for a, b in pairwise(axis)) or axis[0] <= 0:
                 raise ValueError("workers and rings grow and are above 0")
         if len(self.rates) != len(self.workers):
             raise ValueError("rates has one row for each entry of workers")
         for row in self.rates:
             if len(row) != len(self.rings):
-                raise ValueError(
-                    "each row of rates has one cell for each entry of rings"
-                )
+                raise ValueError("each row of rates has one cell for each entry of rings")
             if all(cell is None for cell in row):
                 raise ValueError("each row of rates has at least one measured cell")
             if any(cell is not None and cell <= 0 for cell in row):
@@ -90,12 +86,8 @@ class CopyTable(BaseModel):
 
     def slower(self, factor: float) -> CopyTable:
         """The same table with every rate divided by `factor`."""
-        rates = tuple(
-            tuple(None if c is None else c / factor for c in row) for row in self.rates
-        )
-        return self.model_copy(
-            update={"rates": rates, "per_chunk": self.per_chunk * factor}
-        )
+        rates = tuple(tuple(None if c is None else c / factor for c in row) for row in self.rates)
+        return self.model_copy(update={"rates": rates, "per_chunk": self.per_chunk * factor})
 
 
 def _place(axis: Sequence[int], value: float) -> tuple[int, float]:

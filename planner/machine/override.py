@@ -1,0 +1,161 @@
+"""Ask "what if": the same machine with some of its numbers replaced.
+
+A key path names one number of the machine file: `nodes.host0.cores`, `links.pcie0.forward.rate`.
+A link's `rate` stands for both of its directions. A new rate changes the curves of that direction
+too: those that the wire limits keep their share of it, those that the CPU limits are only capped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+
+from planner.errors import Fault, MachineError
+from planner.machine.curve import Curve
+from planner.machine.schema import Direction, Machine, Provenance
+from planner.machine.written import Written, nearest_of
+from planner.units import UnitError, parse_factor, parse_rate
+
+SOURCE: Final = "override"
+"""The name of the source that an overridden direction points at."""
+
+# The CPU or the driver's fault handler limits these, not the wire: a faster wire does not help
+# (pageable copies run at 6 GB/s and faults at 10 GB/s on a wire of 55: catalogue, h200-sxm-1).
+_CPU_BOUND: Final = frozenset({"pageable", "pageable_hot", "managed_fault", "peer_off"})
+
+
+def with_overrides(machine: Machine, overrides: Mapping[str, str]) -> Machine:
+    """The machine with each key path of `overrides` set to its new value.
+
+    Rates take a factor as well: `0.5x` is half of what the machine has. Raises `MachineError` with
+    one fault for each override that names nothing or does not fit.
+    """
+    if not overrides:
+        return machine
+    note = ", ".join(f"{path}={text}" for path, text in overrides.items())
+    source = Provenance(kind="assumed", where="given by the reader", when="now", note=note)
+    machine = machine.model_copy(update={"sources": {**machine.sources, SOURCE: source}})
+    faults: list[Fault] = []
+    for path, text in overrides.items():
+        try:
+            machine = _set(machine, path, text)
+        except _RefusedError as refused:
+            faults.append(Fault("override", 0, 0, path, refused.message, refused.suggestion))
+    if faults:
+        first = faults[0]
+        several = f" ({len(faults)} faults)" if len(faults) > 1 else ""
+        raise MachineError(
+            f"override {first.path}: {first.message}{several}", faults=faults, hint=first.suggestion
+        )
+    return machine
+
+
+class _RefusedError(Exception):
+    """An override that names nothing or does not fit."""
+
+    def __init__(self, message: str, suggestion: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.suggestion = suggestion
+
+
+def _set(machine: Machine, path: str, text: str) -> Machine:
+    steps = _resolve(machine, path)
+    if steps[0] == "links" and steps[2:] == ("rate",):
+        link = machine.links[steps[1]]
+        for way in ("forward", "backward"):
+            if getattr(link, way) is not None:
+                machine = _set_rate(machine, steps[1], way, text)
+        return machine
+    if steps[0] == "links" and steps[2:] in (("forward", "rate"), ("backward", "rate")):
+        return _set_rate(machine, steps[1], steps[2], text)
+    return _set_scalar(machine, steps, text)
+
+
+def _children(thing: Any) -> dict[str, Any]:
+    """What can be named inside `thing`, by its word in the file."""
+    if isinstance(thing, BaseModel):
+        fields = type(thing).model_fields
+        return {info.alias or name: getattr(thing, name) for name, info in fields.items()}
+    return dict(thing) if isinstance(thing, Mapping) else {}
+
+
+def _resolve(machine: Machine, path: str) -> tuple[str, ...]:
+    """The steps of a key path. Names may have dots in them (`node3.gpu0`): the longest wins."""
+    thing: Any = machine
+    rest = path
+    steps: list[str] = []
+    while rest:
+        children = _children(thing)
+        if len(steps) == 2 and steps[0] == "links":
+            children["rate"] = None  # both directions
+        fitting = [name for name in children if rest == name or rest.startswith(f"{name}.")]
+        if not fitting:
+            word = rest.split(".")[0]
+            inside = ".".join(steps) or "the machine"
+            listed = ", ".join(children)
+            near = nearest_of(word, children)
+            raise _RefusedError(
+                f'{inside} has no "{word}"',
+                near or (f"it has: {listed}" if listed else "it is a single value"),
+            )
+        name = max(fitting, key=len)
+        steps.append(name)
+        thing, rest = children[name], rest[len(name) + 1 :]
+    if not steps:
+        raise _RefusedError("an override needs a key path", "like links.pcie0.rate=22GB/s")
+    if isinstance(thing, (BaseModel, Mapping, tuple)):
+        raise _RefusedError(
+            "this is a whole block, an override sets one value",
+            f"name one of: {', '.join(_children(thing))}" if _children(thing) else None,
+        )
+    return tuple(steps)
+
+
+def _set_rate(machine: Machine, name: str, way: str, text: str) -> Machine:
+    link = machine.links[name]
+    direction: Direction | None = getattr(link, way)
+    if direction is None:
+        raise _RefusedError(f"link {name} has no {way} direction")
+    changed = link.model_copy(update={way: at_rate(direction, _rate(text, direction.rate))})
+    return machine.model_copy(update={"links": {**machine.links, name: changed}})
+
+
+def _rate(text: str, present: float) -> float:
+    """Bytes/s of a new rate, given itself (`22GB/s`) or as a factor of the present one (`0.5x`)."""
+    try:
+        rate = present * parse_factor(text) if text.rstrip().endswith("x") else parse_rate(text)
+    except UnitError as error:
+        raise _RefusedError(error.message, error.suggestion) from error
+    if rate <= 0:
+        raise _RefusedError("a rate is above 0", "leave the direction out of the machine instead")
+    return rate
+
+
+def at_rate(direction: Direction, rate: float) -> Direction:
+    """The direction on a wire of another `rate` (bytes/s), with its curves moved along."""
+    scale = rate / direction.rate
+    curves: dict[str, Curve] = {}
+    for name, curve in direction.curves.items():
+        new = min(curve.rate, rate) if name in _CPU_BOUND else curve.rate * scale
+        curves[name] = curve if new == curve.rate else curve.at_rate(new)
+    return direction.model_copy(update={"rate": rate, "curves": curves, "source": SOURCE})
+
+
+def _set_scalar(machine: Machine, steps: Sequence[str], text: str) -> Machine:
+    """Any other value: written into the tree of the machine, and the whole validated again."""
+    tree = machine.model_dump(by_alias=True)
+    block = tree
+    for step in steps[:-1]:
+        block = block[step]
+    block[steps[-1]] = text
+    try:
+        return Machine.model_validate(tree)
+    except ValidationError as error:
+        faults = Written(file="override", lines=[], tree=tree).of_validation(error)
+        if not faults:
+            cause = error.errors()[0].get("ctx", {}).get("error")
+            raise _RefusedError(str(cause)) from error
+        raise _RefusedError(faults[0].message, faults[0].suggestion) from error

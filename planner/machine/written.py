@@ -1,0 +1,257 @@
+"""A machine file as it was written: nested text, and where each piece of it stands.
+
+`Written` turns what pydantic and the name check complain of into faults with a position, in words
+that a person who wrote YAML understands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from planner.errors import Fault
+from planner.machine.curve import Curve, Point
+from planner.machine.names import NameFault, UnknownNamesError
+from planner.machine.schema import (
+    Direction,
+    Disk,
+    Hbm,
+    Link,
+    Machine,
+    Nic,
+    Provenance,
+    Ram,
+    Remote,
+    Setup,
+)
+from planner.machine.tables import CopyTable
+from planner.units import UnitError
+
+Path = tuple[str | int, ...]
+
+_NODES: Final[dict[str, type[BaseModel]]] = {
+    "disk": Disk,
+    "ram": Ram,
+    "hbm": Hbm,
+    "nic": Nic,
+    "remote": Remote,
+}
+_SECTIONS: Final[dict[str, type[BaseModel]]] = {
+    "sources": Provenance,
+    "links": Link,
+    "curves": Curve,
+    "copy": CopyTable,
+}
+_PARTS: Final[dict[str, type[BaseModel]]] = {
+    "forward": Direction,
+    "backward": Direction,
+    "setup": Setup,
+    "local": Curve,
+    "allocate": Curve,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where a piece of the text starts (lines and columns count from 1) and how long it is."""
+
+    line: int
+    column: int
+    span: int
+
+
+@dataclass(slots=True)
+class Written:
+    """The text of one file: `tree` with every scalar as text, and the marks of keys and values."""
+
+    file: str
+    lines: list[str]
+    tree: Any = None
+    keys: dict[Path, Mark] = field(default_factory=dict)
+    values: dict[Path, Mark] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+
+    def fault(
+        self,
+        path: Path,
+        message: str,
+        suggestion: str | None = None,
+        *,
+        at_key: bool = False,
+        mark: Mark | None = None,
+    ) -> Fault:
+        """A fault at `path`, placed at its value (or key), else at the nearest thing around it."""
+        if mark is None:
+            nearest = path
+            places = self.keys if at_key else self.values
+            while nearest and nearest not in places:
+                nearest, places = nearest[:-1], self.keys
+            mark = places.get(nearest) or self.values.get(()) or Mark(1, 1, 1)
+        excerpt = self.lines[mark.line - 1] if mark.line <= len(self.lines) else None
+        return Fault(
+            file=self.file,
+            line=mark.line,
+            column=mark.column,
+            path=spelled(path),
+            message=message,
+            suggestion=suggestion,
+            excerpt=excerpt,
+            span=mark.span,
+        )
+
+    def at(self, path: Path) -> Any:
+        """The raw value at `path`, `None` where nothing is written."""
+        value = self.tree
+        for step in path:
+            if isinstance(value, dict):
+                value = value.get(step)
+            elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+                value = value[step]
+            else:
+                return None
+        return value
+
+    def of_names(self, faults: Iterable[NameFault]) -> list[Fault]:
+        """Unknown names, with their position and the nearest right name."""
+        found = []
+        for name in faults:
+            suggestion = nearest_of(name.given, name.choices)
+            if suggestion is None:
+                listed = ", ".join(name.choices)
+                suggestion = f"use one of: {listed}" if listed else None
+            found.append(self.fault(name.path, name.message, suggestion))
+        return found
+
+    def of_validation(self, error: ValidationError) -> list[Fault]:
+        """What the schema refused, in file order; names are left to `of_names`."""
+        found: dict[tuple[Path, str], Fault] = {}
+        for detail in error.errors():
+            if not isinstance(_cause(detail), UnknownNamesError):
+                path = self._path(detail["loc"])
+                fault = self._of_detail(path, detail)
+                found.setdefault((path, fault.message), fault)
+        return list(found.values())
+
+    def _path(self, loc: tuple[int | str, ...]) -> Path:
+        """Pydantic's location without what is not written: union tags and the parts of a row."""
+        path: Path = ()
+        for i, step in enumerate(loc):
+            value = self.at(path)
+            if isinstance(value, list) and step in ("size_bytes", "seconds"):
+                path = (*path, ("size_bytes", "seconds").index(str(step)))
+            elif step == "[key]":
+                continue
+            elif isinstance(value, dict) and step not in value and i < len(loc) - 1:
+                continue  # the tag of a node's kind
+            else:
+                path = (*path, step)
+        return path
+
+    def _of_detail(self, path: Path, detail: ErrorDetails) -> Fault:
+        """The fault of one complaint: about a key that is missing or unknown, or about a value."""
+        kind = detail["type"]
+        if kind == "extra_forbidden":
+            model = self._model(path[:-1])
+            known = _words(model) if model else []
+            suggestion = nearest_of(str(path[-1]), known) or f"known keys: {', '.join(known)}"
+            return self.fault(path, f'unknown key "{path[-1]}"', suggestion, at_key=True)
+        if kind == "missing":
+            return self.fault(path, f'the key "{path[-1]}" is missing', at_key=True)
+        if kind == "union_tag_not_found":
+            listed = f"one of: {', '.join(_NODES)}"
+            return self.fault(path, 'the key "kind" is missing', listed, at_key=True)
+        if kind == "union_tag_invalid":
+            path = (*path, "kind")
+            return self.fault(path, *_not_one_of(self.at(path), list(_NODES)))
+        return self.fault(path, *_of_value(detail, self.at(path)))
+
+    def _model(self, path: Path) -> type[BaseModel] | None:
+        """The part of the schema that is written at `path`."""
+        if not path:
+            return Machine
+        if len(path) >= 2 and path[-2] == "nodes":
+            return _NODES.get(str((self.at(path) or {}).get("kind")))
+        if len(path) >= 2 and path[-2] == "points":
+            return Point
+        if len(path) >= 2 and path[-2] in _SECTIONS:
+            return _SECTIONS[str(path[-2])]
+        return _PARTS.get(str(path[-1]))
+
+
+def spelled(path: Path) -> str:
+    """A key path as people write it: `links.pcie0.forward.curves.pinned.points[3]`.
+
+    >>> spelled(("nodes", "gpu0", "rows", 3))
+    'nodes.gpu0.rows[3]'
+    """
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return text.removeprefix(".")
+
+
+def nearest_of(given: str, choices: Iterable[str]) -> str | None:
+    """A question for the choice most like `given`, or `None` where none is near."""
+    close = get_close_matches(given, list(choices), n=1, cutoff=0.6)
+    return f'did you mean "{close[0]}"?' if close else None
+
+
+def _not_one_of(given: Any, choices: list[str]) -> tuple[str, str]:
+    suggestion = nearest_of(str(given), choices)
+    return f'"{given}" is not known here', suggestion or f"use one of: {', '.join(choices)}"
+
+
+def _of_value(detail: ErrorDetails, given: Any) -> tuple[str, str | None]:
+    """What is wrong with a value, and what to write instead where that is known."""
+    if detail["type"] == "literal_error":
+        expected = str(detail.get("ctx", {}).get("expected", "")).replace(" or ", ", ")
+        return _not_one_of(detail["input"], [word.strip(" '") for word in expected.split(",")])
+    cause = _cause(detail)
+    if isinstance(cause, UnitError):
+        return cause.message, cause.suggestion
+    return (_plain(detail, given) if cause is None else str(cause)), None
+
+
+def _words(model: type[BaseModel]) -> list[str]:
+    """The keys of a model as they are written in a file."""
+    return [info.alias or name for name, info in model.model_fields.items()]
+
+
+def _cause(detail: ErrorDetails) -> Exception | None:
+    cause = detail.get("ctx", {}).get("error")
+    return cause if isinstance(cause, Exception) else None
+
+
+_BOUNDS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
+    "greater_than": lambda c: f"above {c['gt']}",
+    "greater_than_equal": lambda c: f"at least {c['ge']}",
+    "less_than": lambda c: f"below {c['lt']}",
+    "less_than_equal": lambda c: f"at most {c['le']}",
+}
+_WANTED: Final[Mapping[str, str]] = {
+    "int": "a whole number, like 8",
+    "float": "a number, like 0.02",
+    "bool": "true or false",
+    "string": "one line of text",
+    "list": "a list: [ … ]",
+    "tuple": "a list: [ … ]",
+    "dict": "a block of keys",
+    "model": "a block of keys",
+}
+
+
+def _plain(detail: ErrorDetails, given: Any) -> str:
+    """What pydantic says of a value, without its words for types."""
+    shown = f'"{given}"' if isinstance(given, str) else "this"
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind in _BOUNDS:
+        return f"{shown} must be {_BOUNDS[kind](context)}"
+    if kind in ("too_short", "string_too_short"):
+        return "this must not be empty"
+    wanted = _WANTED.get(kind.split("_")[0])
+    if wanted:
+        return f"{'nothing' if given is None else shown} is written where {wanted} belongs"
+    return f"{shown} is refused: {detail['msg'].lower()}"
