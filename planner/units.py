@@ -99,7 +99,7 @@ def parse_size(text: str) -> int:
 
 def _wrong_size_unit(number: str, unit: str) -> tuple[str, str]:
     """Why `unit` is no size, and the nearest spelling that is one."""
-    if unit.endswith(("/s", "ps")):
+    if unit.endswith(("/s", "Bps", "bps")):
         return f'"{number}{unit}" is a rate', f"a size has no /s: {number}GB?"
     if unit.endswith("b") and _bytes_factor(unit[:-1]) is not None:
         return (

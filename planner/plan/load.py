@@ -81,7 +81,8 @@ def check_plan(plan: Plan) -> None:
 
     Raises `PlanError` with everything that is wrong; a loaded plan has been checked already.
     """
-    waits = {name: part.after for name, part in (*plan.compute.items(), *plan.flows.items())}
+    waits = {name: block.after for name, block in plan.compute.items()}
+    waits.update((name, flow.after) for name, flow in plan.flows.items())
     objectives = [
         (child("objectives", index), objective) for index, objective in enumerate(plan.objectives)
     ]
