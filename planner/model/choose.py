@@ -152,13 +152,13 @@ def _does_not_fit(machine: Machine, need: Need, way: Way) -> str | None:
         room = place.limit or place.capacity
         if crossing.after in ("pageable", "pinned") and need.size > room:
             return f"{crossing.end} may hold {format_size(room)}, not {format_size(need.size)}"
-    if "registered" in way.names and way.crossings[0].before == "pageable":
-        if need.size > need.pinned_budget:
-            host = way.crossings[0].start
-            return (
-                f"it pins {format_size(need.size)} on {host}, "
-                f"the budget is {format_size(need.pinned_budget)}"
-            )
+    source = way.crossings[0]
+    in_place = "registered" in way.names and source.before == "pageable"
+    if in_place and need.size > need.pinned_budget:
+        return (
+            f"it pins {format_size(need.size)} on {source.start}, "
+            f"the budget is {format_size(need.pinned_budget)}"
+        )
     return None
 
 

@@ -1,8 +1,8 @@
 """The chosen movements of a whole plan as one fluid simulation.
 
 A pipeline enters the simulation as {delay, work, cap, charges}: `work` bytes that flow at most at
-the pipeline's own throughput `cap`, after a `delay` that holds its latency, fill and drain. Alone it
-therefore takes exactly what the pipeline takes; among others it shares every resource that it
+the pipeline's own throughput `cap`, after a `delay` that holds its latency, fill and drain. Alone
+it therefore takes exactly what the pipeline takes; among others it shares every resource that it
 charges. Resources are shares of a server, so their capacity is 1 and a charge is seconds per byte.
 """
 
@@ -22,14 +22,26 @@ from planner.plan.schema import Plan
 
 @dataclass(frozen=True, slots=True)
 class Fluid:
-    """A pipeline as a fluid: seconds before it flows, its rate alone, seconds of each resource
-    per byte, and the busy seconds of each of its stages."""
+    """A pipeline as a fluid.
+
+    Seconds it takes alone, seconds of them before it flows, its rate alone, seconds of each
+    resource per byte, and the busy seconds of each of its stages.
+    """
 
     total: float
     delay: float
     cap: float
     charges: Mapping[str, float]
     busy: tuple[float, ...]
+
+
+STILL = Fluid(0.0, 0.0, float("inf"), {}, ())
+"""Nothing moves: a flow of the simulation that only waits for others."""
+
+
+def waits(seconds: float) -> Fluid:
+    """Nothing moves for so long."""
+    return Fluid(seconds, seconds, float("inf"), {}, ())
 
 
 def fluid(movement: Movement, shape: Shape) -> Fluid:
@@ -69,21 +81,19 @@ class _Builder:
         name: str,
         *,
         after: Sequence[int],
-        delay: float = 0.0,
         work: float = 0.0,
-        cap: float = float("inf"),
-        charges: Mapping[str, float] | None = None,
+        moves: Fluid = STILL,
         start: float = 0.0,
         priority: int = 0,
     ) -> int:
-        charged = {self.index(k): v for k, v in sorted((charges or {}).items()) if v > 0}
+        charged = {self.index(k): v for k, v in sorted(moves.charges.items()) if v > 0}
         self.flows.append(
             FluidFlow(
                 name=name,
                 work=work,
                 charges=charged,
-                delay=delay,
-                cap=cap,
+                delay=moves.delay,
+                cap=moves.cap,
                 priority=priority,
                 start=start,
                 after=tuple(after),
@@ -161,7 +171,7 @@ def _add_demand(
     """A demand's setup, then its movements, repeat after repeat."""
     after = [i for name in demand.after for i in ends[name]]
     setup = builder.add(
-        demand.need.name, after=after, delay=candidate.setup_seconds, start=demand.start
+        demand.need.name, after=after, moves=waits(candidate.setup_seconds), start=demand.start
     )
     last, repeats = setup, []
     movements = list(zip(candidate.way.movements, candidate.shapes, strict=True))
@@ -172,10 +182,8 @@ def _add_demand(
             last = builder.add(
                 demand.need.name,
                 after=[last],
-                delay=flow.delay,
                 work=movement.size if flow.total > 0 else 0.0,
-                cap=flow.cap,
-                charges=flow.charges,
+                moves=flow,
                 priority=demand.priority,
             )
             chain.append(last)
@@ -195,10 +203,9 @@ def _add_compute(
     after = [i for other in block.after for i in ends[other]]
     setup = builder.add(name, after=after, start=block.start)
     last, repeats = setup, []
+    work = Fluid(seconds, 0.0, 1.0, {f"{block.gpu}.compute": 1.0}, ())
     for _ in range(block.repeat):
-        last = builder.add(
-            name, after=[last], work=seconds, cap=1.0, charges={f"{block.gpu}.compute": 1.0}
-        )
+        last = builder.add(name, after=[last], work=seconds, moves=work)
         repeats.append((last,))
     ends.setdefault(name, []).append(last)
     return Part(name, setup, tuple(repeats))

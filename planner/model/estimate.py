@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from planner._version import VERSION
-from planner.machine.load import knows_spread, shifted
 from planner.machine.schema import Machine
+from planner.machine.shift import knows_spread, shifted
 from planner.machine.topology import Topology
 from planner.model.bottleneck import bottleneck
 from planner.model.choose import Candidate, Decision, decide

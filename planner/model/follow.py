@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from planner.machine.load import with_overrides
+from planner.machine.override import with_overrides
 from planner.machine.schema import Machine, Ram
 from planner.model.compose import Composition
 from planner.results import WhatIf

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from planner.errors import Fault, InfeasibleError, PlanError
 from planner.machine.schema import Hbm, Machine, Ram
@@ -49,18 +50,27 @@ def demands(
     """
     found: list[Demand] = []
     for name, flow in plan.flows.items():
-        for label, start, end, size in _instances(name, flow):
-            for node in (start, end):
+        for copy in _instances(name, flow):
+            for node in (copy.start, copy.end):
                 if node not in machine.nodes:
                     raise _unknown_node(plan, machine, name, node)
             share = _cached(flow, (cached or {}).get(name))
-            need = _need(plan, machine, flow, label, start, end, size, share)
+            need = _need(plan, machine, flow, copy, share)
             found.append(Demand(need, name, flow.after, flow.start, flow.priority))
     return found
 
 
-def _instances(name: str, flow: Flow) -> Iterator[tuple[str, str, str, int]]:
-    """Label, start, end and bytes of each copy that `for_each` and several destinations make."""
+class _Copy(NamedTuple):
+    """One of the equal flows that `for_each` and several destinations make."""
+
+    label: str
+    start: str
+    end: str
+    size: int
+
+
+def _instances(name: str, flow: Flow) -> Iterator[_Copy]:
+    """Every copy of a flow, named after the flow alone where there is just one."""
     size = flow.size if flow.size is not None else sum(f.size_bytes for f in flow.files)
     several = len(flow.destinations) > 1 or flow.copies > 1
     for values in flow.instances():
@@ -70,7 +80,7 @@ def _instances(name: str, flow: Flow) -> Iterator[tuple[str, str, str, int]]:
             if flow.copy_mode == "shard" and len(flow.destinations) > 1:
                 share = size // len(flow.destinations) + (i < size % len(flow.destinations))
             inside = ", ".join([*(f"{k}={v}" for k, v in values.items()), end])
-            yield (f"{name}[{inside}]" if several else name), start, end, share
+            yield _Copy(f"{name}[{inside}]" if several else name, start, end, share)
 
 
 def _cached(flow: Flow, probed: float | None) -> float:
@@ -84,16 +94,8 @@ def _cached(flow: Flow, probed: float | None) -> float:
     return float(flow.cache)
 
 
-def _need(
-    plan: Plan,
-    machine: Machine,
-    flow: Flow,
-    label: str,
-    start: str,
-    end: str,
-    size: int,
-    cached: float,
-) -> Need:
+def _need(plan: Plan, machine: Machine, flow: Flow, copy: _Copy, cached: float) -> Need:
+    label, start, end, size = copy
     first, last = (end_kind(machine, node, flow.memory) for node in (start, end))
     if first is None or last is None:
         node = start if first is None else end

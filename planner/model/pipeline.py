@@ -159,7 +159,7 @@ def _drain(line: _Line, depth: int) -> Iterator[float]:
 
 
 def _relay(line: _Line, depth: int) -> Iterator[float]:
-    """Engine, then engine: the second copy follows the first by an event, no worker waits between."""
+    """Engine, then engine: the second copy follows the first by an event, no worker waits."""
     released = [0.0] * depth
     now, turn = 0.0, 0
     while True:

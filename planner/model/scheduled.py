@@ -1,4 +1,4 @@
-"""From a saved schedule back to a way with its shapes, so that it can be predicted and run as it is."""
+"""From a saved schedule back to a way with its shapes, to predict and run it as it is."""
 
 from __future__ import annotations
 

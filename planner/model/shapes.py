@@ -109,7 +109,7 @@ def _too_small(movement: Movement, need: Need, shapes: list[Shape]) -> str:
 
 def _in_words(near: list[Shape]) -> str | None:
     """`4 – 8 MiB x 12 – 16 workers x depth 1 – 2`: what is within 1 % of the best."""
-    if len(near) < 2:  # noqa: PLR2004 - the best alone is no neighbourhood
+    if len(near) < 2:
         return None
     chunks = [s.chunk for s in near]
     workers = [s.workers for s in near]

@@ -65,6 +65,7 @@ class Crossing:
 
     @property
     def wire(self) -> Link:
+        """The link."""
         return self.machine.links[self.link]
 
     @property
@@ -87,6 +88,7 @@ class Crossing:
 
     @property
     def ram(self) -> Ram:
+        """The host node of this crossing."""
         return cast("Ram", self.machine.nodes[self.host])
 
     @property
@@ -113,7 +115,7 @@ class Strategy:
     """One way across one link.
 
     `takes` and `gives` are the kinds of memory at its two ends, `across` the kinds of the two
-    nodes. `own_ring` strategies bring a ring of their own; `single` ones are one call for all bytes.
+    nodes. `own_ring` strategies bring a ring of their own; `single` ones are one call for all.
     `lacks(crossing)` is the reason why it does not apply, or `None`.
     """
 

@@ -32,7 +32,7 @@ def _ring(crossing: Crossing, shape: Shape) -> int:
 
 
 def _read_buffered(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
-    """`pread` through the page cache: a copy for what is cached, the disk and a copy for the rest."""
+    """`pread` through the page cache: a copy for what is cached, disk and copy for the rest."""
     table = crossing.ram.copy_rates["file"]
     coupled = crossing.after in RINGS
     copy = copy_stage(crossing, table, shape, _ring(crossing, shape), dma=coupled)
@@ -52,7 +52,7 @@ def _read_buffered(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
 
 
 def _disk_stage(crossing: Crossing, shape: Shape, *, buffered: bool) -> Stage:
-    """Requests to the device: one outstanding per worker, all of them under its rate and its IOPS."""
+    """Requests to the device: one outstanding per worker, all under its rate and its IOPS."""
     curve = crossing.curve("buffered", "direct") if buffered else crossing.curve("direct")
     direction = crossing.direction
     requests = direction.requests

@@ -1,0 +1,95 @@
+"""Small machines with round numbers, so that expectations can be worked out in a comment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.machine.schema import Machine
+
+GB = 10**9
+MIB = 1 << 20
+
+
+def affine(rate: float, latency: float = 0.0, gap: float | None = None) -> dict[str, Any]:
+    """A curve t = latency + size / rate."""
+    curve: dict[str, Any] = {"latency": latency, "rate": rate}
+    return curve if gap is None else {**curve, "gap": gap}
+
+
+def flat_table(rate: float, cores: int = 8, *, scales: bool = False) -> dict[str, Any]:
+    """A copy table that does not depend on the ring; `scales` with the workers if asked."""
+    workers = [1, 2, 4, 8]
+    workers = [w for w in workers if w <= cores]
+    rates = [[rate * w if scales else rate] * 2 for w in workers]
+    return {"workers": workers, "rings": [MIB, 1024 * MIB], "rates": rates}
+
+
+def one_gpu(**changes: Any) -> Machine:
+    """One disk, one host, one GPU: page cache 20 GB/s, memory 20 GB/s, PCIe 10 GB/s, disk 2 GB/s.
+
+    Pinning costs nothing unless `setup` is given. `changes` replace keys of `host0`.
+    """
+    host: dict[str, Any] = {
+        "kind": "ram",
+        "capacity": 64 * GB,
+        "cores": 8,
+        "copy": {name: flat_table(20e9) for name in ("file", "memory", "save", "save_memory")},
+        "setup": {"register": 1e18},
+    } | changes
+    dma = affine(10e9, 10e-6, 2e-6)
+    pcie = {
+        "rate": 10e9,
+        "curves": {"pinned": dma, "registered": dma, "pageable": affine(4e9, 10e-6)},
+    }
+    storage = {
+        "rate": 2e9,
+        "curves": {"buffered": affine(2e9), "direct": affine(2e9, 100e-6)},
+    }
+    return Machine.model_validate(
+        {
+            "name": "small",
+            "sources": {"test": {"kind": "assumed", "where": "a test", "when": "now"}},
+            "nodes": {
+                "disk0": {"kind": "disk", "host": "host0"},
+                "host0": host,
+                "gpu0": {
+                    "kind": "hbm",
+                    "host": "host0",
+                    "device": 0,
+                    "capacity": 32 * GB,
+                    "rate": 1e12,
+                    "local": affine(500e9, 5e-6),
+                },
+            },
+            "links": {
+                "storage0": {
+                    "kind": "storage",
+                    "ends": ["disk0", "host0"],
+                    "forward": storage,
+                    "backward": storage,
+                },
+                "pcie0": {
+                    "kind": "pcie",
+                    "ends": ["host0", "gpu0"],
+                    "forward": pcie,
+                    "backward": pcie,
+                },
+            },
+        }
+    )
+
+
+def two_gpus(peer_rate: float | None = 100e9) -> Machine:
+    """`one_gpu` with a second GPU beside it; NVLink between them unless `peer_rate` is None."""
+    machine = one_gpu().model_dump(mode="json", by_alias=True)
+    machine["nodes"]["gpu1"] = machine["nodes"]["gpu0"] | {"device": 1}
+    machine["links"]["pcie1"] = machine["links"]["pcie0"] | {"ends": ["host0", "gpu1"]}
+    if peer_rate is not None:
+        way = {"rate": peer_rate, "curves": {"peer": affine(peer_rate, 8e-6)}}
+        machine["links"]["nvlink0"] = {
+            "kind": "nvlink",
+            "ends": ["gpu0", "gpu1"],
+            "forward": way,
+            "backward": way,
+        }
+    return Machine.model_validate(machine)
