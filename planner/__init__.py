@@ -13,7 +13,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-__version__ = "0.1.0"
+from planner._version import VERSION
+
+__version__: Final = VERSION
 
 _HOME: Final = {
     "Estimate": "planner.results",

@@ -18,6 +18,12 @@ from planner.errors import ExitCode, PlannerError
 # typer's own name for it is not public: BadParameter -> UsageError -> ClickException.
 _CLICK_ERROR: Final[Any] = typer.BadParameter.__mro__[2]
 
+_UNDONE: Final = {
+    "estimate": "nothing estimated",
+    "execute": "nothing executed",
+    "calibrate": "nothing measured",
+}
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line `arguments` (those of the process if `None`); the exit code."""
@@ -40,7 +46,7 @@ def _run(given: list[str], session: Session) -> int:
     except _CLICK_ERROR as error:
         return _usage(error, _console(session, given))
     except PlannerError as error:
-        return _planner_error(error, _console(session, given))
+        return _planner_error(error, _console(session, given), session.verb)
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted(_console(session, given))
     except BrokenPipeError:
@@ -71,7 +77,7 @@ def _usage(error: Any, console: Console) -> int:
     return _report(console, ExitCode.USAGE, message, hint=hint, before=usage)
 
 
-def _planner_error(error: PlannerError, console: Console) -> int:
+def _planner_error(error: PlannerError, console: Console, verb: str) -> int:
     from planner.report.failure import failure_text
 
     code = ExitCode(error.exit_code)
@@ -80,7 +86,7 @@ def _planner_error(error: PlannerError, console: Console) -> int:
     if console.json:
         _print_json(console, code, error.message, error.hint, getattr(error, "faults", ()))
     else:
-        console.complain(failure_text(error, console.error_style))
+        console.complain(failure_text(error, console.error_style, undone=_UNDONE.get(verb, "")))
     return int(code)
 
 

@@ -66,8 +66,9 @@ _SHARED: Final[dict[str, tuple[Any, Any]]] = {
 
 
 class Session:
-    """What `main` must know of the verb that ran: the console that it wrote to."""
+    """What `main` must know of the verb that ran: its name, and the console that it wrote to."""
 
+    verb: str = ""
     console: Console | None = None
 
 
@@ -83,6 +84,7 @@ def verb(function: Callable[..., int]) -> Callable[..., int]:
         shared["progress"] = not shared.pop("no_progress")
         # Before the file is checked: `main` reports also that error as the flags ask for.
         session = ctx.find_object(Session) or Session()
+        session.verb = function.__name__
         session.console = Console(Manners(**{**shared, "output": None}))
         session.console = Console(Manners(**shared))
         return function(**given, console=session.console)

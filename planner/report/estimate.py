@@ -7,7 +7,7 @@ from planner.report.objectives import objective_lines
 from planner.report.reasons import reason_lines
 from planner.report.style import Style, bar
 from planner.report.table import Cell, Column, prose, table
-from planner.report.words import CAUSES, interval_words
+from planner.report.words import CAUSES, interval_words, resource_words
 from planner.results import Estimate, NodeUse
 from planner.units import format_size, format_time
 
@@ -30,7 +30,7 @@ def estimate_text(
     saved
         the file that holds the estimate, named in the closing line.
     """
-    lines = [*_header(estimate, style), "", *prose(headline(estimate), style)]
+    lines = [*_header(estimate, style, explain=explain), "", *prose(headline(estimate), style)]
     for flow, names in flow_groups(estimate.flows):
         lines += ["", *flow_lines(flow, names, style)]
     lines += _timeline_lines(estimate, style)
@@ -49,16 +49,30 @@ def closing(sentence: str, passed: bool, saved: str | None, style: Style) -> str
     return style.paint(style.spell(sentence), "good" if passed else "bad") + style.spell(tail)
 
 
-def _header(estimate: Estimate, style: Style) -> list[str]:
+def _header(estimate: Estimate, style: Style, *, explain: bool) -> list[str]:
     kind = "estimate, emulated: HBM stands in RAM" if estimate.emulated else "estimate"
     name = str(estimate.plan.get("name", "plan"))
     machine = str(estimate.machine.get("name", "machine"))
-    left = style.spell(f"{name} on {machine}")
-    first = f"{style.paint(left, 'strong')}{' ' * 3}{style.spell(kind)}"
-    lines = [first]
-    for source in estimate.provenance:
+    left = style.paint(style.spell(f"{name} on {machine}"), "strong")
+    lines = [f"{left}   {style.spell(kind)}"]
+    for source in estimate.provenance if explain else _sources(estimate):
         lines += [style.paint(line, "dim") for line in prose(source, style, indent=2, hang=2)]
     return lines
+
+
+def _sources(estimate: Estimate) -> list[str]:
+    """Where the numbers come from, in one line: `4 measured 2026-11-29, 1 cited`."""
+    sources = estimate.machine.get("sources")
+    if not isinstance(sources, dict) or len(estimate.provenance) < 2:
+        return list(estimate.provenance)
+    kinds = []
+    for kind in ("measured", "cited", "assumed"):
+        dates = [str(s.get("when")) for s in sources.values() if s.get("kind") == kind]
+        if dates:
+            first, last = min(dates), max(dates)
+            when = first if first == last else f"{first} – {last}"
+            kinds.append(f"{len(dates)} {kind} ({when})")
+    return [f"sources of the numbers: {', '.join(kinds)}; --explain lists them"]
 
 
 def headline(estimate: Estimate) -> str:
@@ -75,7 +89,8 @@ def headline(estimate: Estimate) -> str:
         took = f"all flows take {makespan}{interval_words(estimate.interval_s)}"
     missed = sum(o.passed is False for o in estimate.objectives)
     short = f", which misses {missed} of {len(estimate.objectives)} objectives" if missed else ""
-    return f"{took}{short}; {limit.resource} is the bottleneck ({CAUSES[limit.cause]})."
+    where = resource_words(limit.resource, estimate.machine)
+    return f"{took}{short}; {where} is the bottleneck: {CAUSES[limit.cause]}."
 
 
 def _timeline_lines(estimate: Estimate, style: Style) -> list[str]:

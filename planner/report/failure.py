@@ -13,15 +13,18 @@ from planner.report.table import prose
 ERROR_FORMAT = "planner.error/1"
 
 
-def failure_text(error: PlannerError, style: Style) -> str:
-    """The error: each fault with its line and a caret under it, then how many there are."""
+def failure_text(error: PlannerError, style: Style, *, undone: str = "") -> str:
+    """The error: each fault with its line and a caret under it, then how many there are.
+
+    `undone` says what did not happen because of them: `nothing estimated`.
+    """
     faults = error.faults if isinstance(error, InputError) else ()
     lines: list[str] = []
     for fault in faults:
         lines += _fault_lines(fault, style)
     if faults:
         count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-        lines.append(style.paint(f"{count}; nothing was done.", "bad"))
+        lines.append(style.paint(f"{count}; {undone}." if undone else f"{count}.", "bad"))
     else:
         lines += prose(f"error: {error.message}", style, indent=0, hang=2)
     if error.hint:

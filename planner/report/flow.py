@@ -107,9 +107,9 @@ def _totals(flow: FlowEstimate) -> list[Total]:
     serial = sum(hop.busy_s for hop in flow.hops)
     if len(flow.hops) > 1 and serial > 0:
         saved = serial - flow.steady_s
-        note = f"saves {format_time(saved)} ({saved / serial * 100:.0f} %)" if saved > 0 else ""
+        note = f", which saves {saved / serial * 100:.0f} %" if saved > 0.005 * serial else ""
         totals.append(Total("one after another", "busy", format_time(serial)))
-        totals.append(Total("overlapped", "busy", format_time(flow.steady_s), note))
+        totals.append(Total(f"overlapped{note}", "busy", format_time(flow.steady_s)))
     else:
         totals.append(Total("steady", "busy", format_time(flow.steady_s)))
     if flow.first_s > flow.steady_s * 1.0005:

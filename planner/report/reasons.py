@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from planner.report.flow import flow_groups
 from planner.report.style import Style
 from planner.report.table import Column, prose, table
+from planner.report.words import resource_words
 from planner.results import Estimate, FlowEstimate, Rejected
 from planner.units import format_size, format_time
 
@@ -18,7 +20,7 @@ def reason_lines(estimate: Estimate, style: Style, *, explain: bool) -> list[str
     for flow in groups:
         name = f"{flow.name}: " if len(groups) > 1 else ""
         if flow.flat:
-            lines += prose(f"{name}{flow.flat}", style, hang=2)
+            lines += prose(f"{name}within 1 % of the best: {flow.flat}", style, hang=2)
         if not explain:
             lines += _runner_up(flow, name, style)
     if explain:
@@ -28,13 +30,28 @@ def reason_lines(estimate: Estimate, style: Style, *, explain: bool) -> list[str
 
 
 def _what_if_lines(estimate: Estimate, style: Style, *, explain: bool) -> list[str]:
+    """What doubling a part would give: the most helpful one, all of them with `explain`."""
+    if not estimate.what_if:
+        return []
     lines: list[str] = []
-    for what in estimate.what_if:
-        if explain or what.resource == estimate.bottleneck.resource:
-            times = "twice as fast" if what.factor == 2 else f"{what.factor:g} times as fast"
-            gain = f"{what.resource} {times} would give {format_time(what.makespan_s)}."
-            lines += prose(gain, style, hang=2)
+    helpful = min(estimate.what_if, key=lambda what: what.makespan_s)
+    for what in estimate.what_if if explain else [helpful]:
+        times = "twice as fast" if what.factor == 2 else f"{what.factor:g} times as fast"
+        where = resource_words(what.resource, estimate.machine)
+        gain = 1 - what.makespan_s / estimate.makespan_s if estimate.makespan_s > 0 else 0.0
+        if gain >= _WORTH_SAYING:
+            share = f"{format_time(what.makespan_s)}, {gain * 100:.0f} % less"
+            text = f"{where} {times} would give {share}."
+        elif explain:
+            text = f"{where} {times} would change nothing."
+        else:
+            text = f"no single link or copy {times} would gain 1 % or more."
+        lines += prose(text, style, hang=2)
     return lines
+
+
+_WORTH_SAYING: Final = 0.01
+"""A gain below 1 % is none: chunk and depth are chosen to that precision."""
 
 
 def _runner_up(flow: FlowEstimate, name: str, style: Style) -> list[str]:
@@ -46,8 +63,8 @@ def _runner_up(flow: FlowEstimate, name: str, style: Style) -> list[str]:
     time = f" ({format_time(best.duration_s)})" if best.duration_s is not None else ""
     others = len(flow.rejected) - 1
     more = f" {others} more with --explain." if others else ""
-    way = f"{_ways(best)}{time}"
-    return prose(f"{name}not chosen: {way}: {_clause(best.reason)}.{more}", style, hang=2)
+    text = f"{name}not chosen: {_ways(best)}{time} — {_clause(best.reason)}.{more}"
+    return prose(text, style, hang=2)
 
 
 def _clause(reason: str) -> str:

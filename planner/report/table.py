@@ -45,7 +45,6 @@ class Total:
     label: str
     title: str
     text: str
-    note: str = ""
 
 
 Row = Sequence[str | Cell] | Total
@@ -153,10 +152,7 @@ def _total(
             text = style.spell(row.text).rjust(width)
             start = " " * indent + label.rjust(max(0, before - len(GAP)))
             gap = GAP if before else ""
-            line = f"{start}{gap}{text}"
-            note = style.spell(row.note)
-            fits = note and len(line) + len(GAP) + len(note) <= style.width
-            return [f"{line}{GAP}{note}" if fits else line]
+            return [f"{start}{gap}{text}"]
         before += width + len(GAP)
     return []
 

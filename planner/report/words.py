@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from planner.report.style import Tone
 from planner.results import Cause, Hop, ObjectiveResult
@@ -62,6 +63,20 @@ def hop_words(hop: Hop) -> str:
     return f"{hop.start} → {hop.end}"
 
 
+def resource_words(resource: str, machine: Mapping[str, Any]) -> str:
+    """A resource as people see it: `pcie0 (host0 → gpu0)`.
+
+    >>> resource_words("host0.copy", {})
+    'host0 (CPU copies)'
+    """
+    owner, _, part = resource.partition(".")
+    link = machine.get("links", {}).get(owner)
+    if link is not None and part in ("forward", "backward"):
+        start, end = link["ends"] if part == "forward" else reversed(link["ends"])
+        return f"{owner} ({start} → {end})"
+    return f"{owner} (CPU copies)" if part == "copy" else resource
+
+
 def chunk_words(hop: Hop, size_bytes: int) -> str:
     """The chunk, or `whole` for one single copy."""
     return "whole" if hop.chunk_bytes >= size_bytes else format_size(hop.chunk_bytes)
@@ -72,6 +87,8 @@ def interval_words(interval: tuple[float, float] | None) -> str:
     if interval is None:
         return ""
     low, high = (format_time(seconds) for seconds in interval)
+    if low == high:
+        return ""
     number, unit = low.split(" ")
     return f" ({number if high.endswith(' ' + unit) else low} – {high})"
 

@@ -35,8 +35,8 @@ def estimate_metrics(estimate: Estimate) -> Metrics:
         values |= _flow_values(flow, flow.exposed_s)
     for block in estimate.compute:
         values[f"{block.name}.duration"] = block.duration_s
-    for use in estimate.resources:
-        values[f"{use.name}.busy"] = use.share
+    shares = {use.name: use.share for use in estimate.resources}
+    values |= _link_busy(shares, estimate.machine)
     _add_cost(values, estimate.machine)
     memory, capacities = _memory(estimate.nodes)
     return Metrics({**values, **memory}, capacities)
@@ -65,22 +65,42 @@ def _flow_values(flow: FlowEstimate | FlowRun, exposed_s: float | None) -> dict[
         f"{flow.name}.duration": flow.duration_s,
         f"{flow.name}.first": flow.first_s,
         f"{flow.name}.steady": flow.steady_s,
-        f"{flow.name}.rate": flow.rate_bytes_per_s,
+        f"{flow.name}.rate": _rate(flow),
     }
     if exposed_s is not None:
         values[f"{flow.name}.exposed"] = exposed_s
     return values
 
 
+def _rate(flow: FlowEstimate | FlowRun) -> float:
+    """Bytes/s of all repeats over the duration."""
+    return flow.size_bytes * flow.repeat / flow.duration_s if flow.duration_s > 0 else 0.0
+
+
 def _measured_busy(run: Run) -> dict[str, float]:
-    """Share of the makespan in which each resource was in service, capped at all of it."""
+    """Share of the makespan in which each link was in service, capped at all of it."""
     if run.makespan_s <= 0:
         return {}
     busy: dict[str, float] = {}
     for flow in run.flows:
         for hop in flow.hops:
             busy[hop.resource] = busy.get(hop.resource, 0.0) + hop.busy_s * flow.repeat
-    return {f"{name}.busy": min(1.0, s / run.makespan_s) for name, s in busy.items()}
+    shares = {name: min(1.0, seconds / run.makespan_s) for name, seconds in busy.items()}
+    return _link_busy(shares, run.estimate.machine)
+
+
+def _link_busy(shares: Mapping[str, float], machine: Mapping[str, object]) -> dict[str, float]:
+    """`<link>.busy` of every link of the machine: its busier direction, 0 for one at rest.
+
+    A direction is a resource of its own, called `<link>.forward` or `<link>.backward`.
+    """
+    links = machine.get("links")
+    names = list(links) if isinstance(links, Mapping) else []
+    directions = ("forward", "backward")
+    return {
+        f"{name}.busy": max(shares.get(f"{name}.{direction}", 0.0) for direction in directions)
+        for name in names
+    }
 
 
 def _memory(nodes: Iterable[NodeUse]) -> tuple[dict[str, float], dict[str, int]]:

@@ -49,7 +49,7 @@ DMA = Hop(
 )
 RING = 4 * 2 * CHUNK
 SETUP = SetupStep(name="touch ring", duration_s=0.05, size_bytes=RING)
-SLOW_DISK = Bottleneck(resource="storage0", cause="bandwidth", share=0.995)
+SLOW_DISK = Bottleneck(resource="storage0.forward", cause="bandwidth", share=0.995)
 MET = Verdict(passed=True, exit_code=0, sentence="All 2 objectives met.")
 
 
@@ -66,9 +66,11 @@ def flow_estimate(name: str = "weights", *, repeat: int = 1) -> FlowEstimate:
         schedule=schedule(name),
         hops=(
             HopEstimate(
-                hop=READ, resource="storage0", busy_s=2.0, rate_bytes_per_s=7e9, share=0.995
+                hop=READ, resource="storage0.forward", busy_s=2.0, rate_bytes_per_s=7e9, share=0.995
             ),
-            HopEstimate(hop=DMA, resource="pcie0", busy_s=0.25, rate_bytes_per_s=56e9, share=0.124),
+            HopEstimate(
+                hop=DMA, resource="pcie0.forward", busy_s=0.25, rate_bytes_per_s=56e9, share=0.124
+            ),
         ),
         setup=(SETUP,),
         duration_s=duration,
@@ -81,7 +83,7 @@ def flow_estimate(name: str = "weights", *, repeat: int = 1) -> FlowEstimate:
         interval_s=(1.85, 2.27),
         bottleneck=SLOW_DISK,
         ring_bytes=RING,
-        flat="within 1 %: chunk 4 MiB to 64 MiB.",
+        flat="4 MiB – 64 MiB chunks, 4 – 8 workers",
         arithmetic=("14 GB / 7 GB/s = 2.000 s",),
         rejected=(
             Rejected(
@@ -118,7 +120,7 @@ def objective(
         unit="s",
         passed=passed,
         margin=margin,
-        holds_while="storage0 >= 5.7 GB/s" if passed else None,
+        holds_while="storage0.forward >= 5.7 GB/s" if passed else None,
     )
 
 
@@ -132,15 +134,21 @@ def estimate(
     return Estimate(
         planner="0.1.0",
         plan={"name": "llm-load", "machine": "h200-node"},
-        machine={"name": "h200-node"},
+        machine={
+            "name": "h200-node",
+            "links": {
+                "storage0": {"ends": ["disk0", "host0"]},
+                "pcie0": {"ends": ["host0", "gpu0"]},
+            },
+        },
         emulated=emulated,
         flows=made,
         makespan_s=max(flow.finish_s for flow in made),
         interval_s=(1.85, 2.27),
         bottleneck=SLOW_DISK,
         resources=(
-            ResourceUse(name="storage0", busy_s=2.0, share=0.971),
-            ResourceUse(name="pcie0", busy_s=0.25, share=0.121),
+            ResourceUse(name="storage0.forward", busy_s=2.0, share=0.971),
+            ResourceUse(name="pcie0.forward", busy_s=0.25, share=0.121),
         ),
         nodes=(
             NodeUse(
@@ -153,7 +161,7 @@ def estimate(
             NodeUse(name="gpu0", peak_bytes=SIZE, capacity_bytes=141 * 10**9),
         ),
         objectives=objectives,
-        what_if=(WhatIf(resource="storage0", factor=2.0, makespan_s=1.06),),
+        what_if=(WhatIf(resource="storage0.forward", factor=2.0, makespan_s=1.06),),
         provenance=("links measured on h200-node, spread 3 %",),
         verdict=verdict,
     )
@@ -191,7 +199,7 @@ def flow_run(
         hops=(
             HopRun(
                 hop=READ,
-                resource="storage0",
+                resource="storage0.forward",
                 predicted_s=2.0,
                 busy_s=2.0 + excess,
                 error_factor=(2.0 + excess) / 2.0,
@@ -200,7 +208,7 @@ def flow_run(
             ),
             HopRun(
                 hop=DMA,
-                resource="pcie0",
+                resource="pcie0.forward",
                 predicted_s=0.25,
                 busy_s=0.25,
                 error_factor=1.0,

@@ -1,0 +1,45 @@
+"""`planner estimate`: choose how to move the data, and predict how long it takes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from planner.cli.answer import show
+from planner.cli.console import Console
+from planner.cli.options import Explain, Only, PlanFile, Settings, verb
+
+MachineName = Annotated[
+    str | None,
+    typer.Option(
+        "--machine",
+        metavar="NAME",
+        help="Predict for this machine instead of the plan's: a catalogue name, a file, or here.",
+    ),
+]
+
+
+@verb
+def estimate(
+    plan: PlanFile,
+    machine: MachineName = None,
+    settings: Settings = None,
+    only: Only = None,
+    explain: Explain = False,
+    *,
+    console: Console,
+) -> int:
+    """Choose how to move the data and predict how long it takes.
+
+    Needs no GPU and moves nothing. For a plan for this computer (machine: here) the first call
+    calibrates it, which takes a while.
+    """
+    from planner.cli.progress import progress_on
+    from planner.review import answers
+
+    with progress_on(console) as progress:
+        result = answers.estimate(
+            plan, machine=machine, settings=settings or (), only=only or (), progress=progress
+        )
+    return show(result, console, explain=explain)

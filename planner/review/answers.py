@@ -1,0 +1,273 @@
+"""The questions that people and programs ask: is the plan right, how long, and how long really.
+
+The command line and `import planner` call the same three functions.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from planner._version import VERSION
+from planner.errors import ExitCode, Fault, InputError, PlanError
+from planner.plan.objectives import Objective
+from planner.plan.schema import Plan
+from planner.results import CheckResult, Estimate, Run, Verdict
+from planner.review.inputs import (
+    PathLike,
+    machine_faults,
+    machine_for,
+    read_plan,
+    require_names,
+    saved_estimate,
+    this_computer,
+)
+from planner.review.objectives import estimate_metrics, judge, judge_all, run_metrics
+from planner.review.slack import slack
+from planner.review.verdict import estimate_verdict, run_verdict
+from planner.units import format_rate
+
+if TYPE_CHECKING:
+    from planner.engine.progress import Progress
+    from planner.machine.schema import Machine
+    from planner.plan.load import LoadedPlan
+
+
+def check(paths: PathLike | Iterable[PathLike], *, settings: Sequence[str] = ()) -> CheckResult:
+    """What the plans at `paths` say, resolved; machines and source files are looked at too.
+
+    Raises `PlanError` with all faults of all plans, in the order of the paths.
+    """
+    several = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    return checked(read_plans(several, settings=settings))
+
+
+def read_plans(paths: Sequence[PathLike], *, settings: Sequence[str] = ()) -> list[LoadedPlan]:
+    """The plans at `paths`; raises `PlanError` with all faults of all of them."""
+    faults: list[Fault] = []
+    plans: list[LoadedPlan] = []
+    for path in paths:
+        try:
+            loaded = read_plan(path, settings=settings)
+        except PlanError as error:
+            faults += error.faults or [Fault(str(path), 0, 0, "", error.message)]
+            continue
+        faults += machine_faults(loaded)
+        plans.append(loaded)
+    if faults:
+        raise PlanError(f"{len(faults)} faults in {len(paths)} plans", faults=faults)
+    return plans
+
+
+def checked(plans: Sequence[LoadedPlan]) -> CheckResult:
+    """The result of a check that found nothing wrong with `plans`."""
+    count = "1 plan is" if len(plans) == 1 else f"{len(plans)} plans are"
+    return CheckResult(
+        planner=VERSION,
+        plans=tuple(loaded.plan.model_dump(mode="json") for loaded in plans),
+        verdict=Verdict(passed=True, exit_code=int(ExitCode.DONE), sentence=f"{count} right."),
+    )
+
+
+def estimate(
+    plan: Plan | PathLike,
+    *,
+    machine: Machine | str | None = None,
+    settings: Sequence[str] = (),
+    only: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Estimate:
+    """How the plan is best done on the machine, how long it takes, and whether that is enough.
+
+    Parameters
+    ----------
+    plan
+        a plan, or the path of one.
+    machine
+        a machine, a catalogue name, a file or `here`; the plan's own where it is `None`.
+    settings
+        overrides like those of `--set`: `weights=70GB`, `links.pcie0.forward.rate=25GB/s`.
+    only
+        names of the flows to look at; all where it is empty.
+    progress
+        told of the calibration that `here` may need.
+
+    Raises
+    ------
+    InputError
+        the plan or the machine is wrong; a `PlanError` lists every fault.
+    InfeasibleError
+        there is no route, or something does not fit.
+    UnavailableError
+        the plan is for this computer, which lacks what it names.
+    """
+    loaded = read_plan(plan, settings=settings, only=only)
+    return _predict(loaded, machine_for(loaded, machine, progress=progress))
+
+
+def _predict(loaded: LoadedPlan, machine: Machine) -> Estimate:
+    from planner.model.estimate import estimate as predict
+
+    return judged(predict(loaded.plan, machine), loaded.plan)
+
+
+def judged(estimate: Estimate, plan: Plan) -> Estimate:
+    """The estimate with the plan's objectives judged, and the verdict that follows."""
+    metrics = estimate_metrics(estimate)
+    objectives = tuple(
+        judge(objective, metrics, holds_while=_holds_while(objective, estimate))
+        for objective in plan.objectives
+    )
+    verdict = estimate_verdict(objectives)
+    return estimate.model_copy(update={"objectives": objectives, "verdict": verdict})
+
+
+def _holds_while(objective: Objective, estimate: Estimate) -> str | None:
+    """`pcie0.forward >= 13.7 GB/s`: the slack of the objective as a condition."""
+    found = slack(objective, estimate)
+    if found is None or not math.isfinite(found.rate_bytes_per_s):
+        return None
+    return f"{found.resource} >= {format_rate(found.rate_bytes_per_s)}"
+
+
+def execute(  # noqa: PLR0913 - one keyword an option of the run
+    what: Plan | Estimate | PathLike,
+    *,
+    settings: Sequence[str] = (),
+    only: Sequence[str] = (),
+    backend: Literal["auto", "cuda", "host", "null"] = "auto",
+    samples: int = 5,
+    warmup: int = 1,
+    cache: Literal["warm", "cold"] | None = None,
+    verify: bool = True,
+    overwrite: bool = False,
+    max_error: float | None = None,
+    keep_scratch: bool = False,
+    progress: Progress | None = None,
+) -> Run:
+    """Move the bytes of a plan for real and hold the measurement against the prediction.
+
+    The prediction is made for the computer that it runs on, whatever machine the plan names.
+
+    Parameters
+    ----------
+    what
+        a plan or its path, to be planned and run; or an estimate or the path of a saved one, whose
+        schedule is run unchanged.
+    settings, only
+        as for `estimate`; not for a saved estimate, which is run as it is.
+    backend
+        what moves the bytes; `auto` takes cuda where a GPU is, else host, where HBM is emulated in
+        RAM. `null` moves nothing: it follows the schedule on a virtual clock, on the machine that
+        the plan names.
+    samples, warmup
+        how many measured and how many discarded repetitions.
+    cache
+        the page cache of file sources is brought to this state before each sample; the plan's own
+        state where it is `None`.
+    verify
+        compare every byte that arrived with the source.
+    overwrite
+        allow a flow to write over a file that exists.
+    max_error
+        a factor from 1 up: the verdict fails if the prediction is off by more, either way.
+    keep_scratch
+        keep the scratch files for the next run.
+    progress
+        told how far each flow is.
+
+    Raises
+    ------
+    InputError
+        the plan or the saved estimate is wrong.
+    InfeasibleError
+        it cannot be done, or does not fit.
+    UnavailableError
+        this computer cannot run it: no device, no library, no such node.
+    ExecutionError
+        it began and failed.
+    VerificationError
+        the bytes that arrived differ from the source.
+    """
+    from planner.engine.execute import execute as carry_out
+
+    loaded, saved = _what_to_run(what, settings, only)
+    machine = _machine_to_run_on(loaded, saved, backend, progress)
+    prediction = _prediction(loaded, saved, machine)
+    run = carry_out(
+        loaded.plan,
+        machine,
+        estimate=prediction,
+        backend=backend,
+        samples=samples,
+        warmup=warmup,
+        cache=cache,
+        verify=verify,
+        overwrite=overwrite,
+        keep_scratch=keep_scratch,
+        progress=progress,
+    )
+    return _judged_run(run, loaded.plan, machine, max_error)
+
+
+def _what_to_run(
+    what: Plan | Estimate | PathLike, settings: Sequence[str], only: Sequence[str]
+) -> tuple[LoadedPlan, Estimate | None]:
+    """The plan to run and, where the schedule is given already, the estimate that gives it."""
+    from planner.plan.load import LoadedPlan
+
+    found: Estimate | None
+    if isinstance(what, Estimate):
+        found = what
+    else:
+        found = None if isinstance(what, Plan) else saved_estimate(what)
+    if found is None:
+        if isinstance(what, Estimate):  # pragma: no cover - `found` is `what` then
+            raise TypeError
+        return read_plan(what, settings=settings, only=only), None
+    if settings or only:
+        raise InputError(
+            "an estimate is run exactly as it was saved: --set and --only do not apply",
+            hint="make a new estimate with them, or execute the plan",
+        )
+    return LoadedPlan(Plan.model_validate(found.plan)), found
+
+
+def _machine_to_run_on(
+    loaded: LoadedPlan, saved: Estimate | None, backend: str, progress: Progress | None
+) -> Machine:
+    """This computer; for the null backend, which needs none, the machine that the plan names."""
+    if backend != "null":
+        machine = this_computer(loaded.plan, backend=backend, progress=progress)
+        require_names(loaded, machine)
+        return machine
+    if saved is not None:
+        from planner.machine.schema import Machine
+
+        return Machine.model_validate(saved.machine)
+    return machine_for(loaded, progress=progress)
+
+
+def _prediction(loaded: LoadedPlan, saved: Estimate | None, machine: Machine) -> Estimate:
+    """The prediction for this machine; of the saved schedule, where there is one."""
+    if saved is None:
+        return _predict(loaded, machine)
+    from planner.model.estimate import estimate as predict
+
+    schedules = {flow.name: flow.schedule for flow in saved.flows}
+    return judged(predict(loaded.plan, machine, schedules=schedules), loaded.plan)
+
+
+def _judged_run(run: Run, plan: Plan, machine: Machine, max_error: float | None) -> Run:
+    """The run with the objectives judged on the measurement, and the verdict that follows."""
+    objectives = judge_all(plan.objectives, run_metrics(run))
+    verdict = run_verdict(objectives, run.flows, error_factor=run.error_factor, max_error=max_error)
+    warnings = run.warnings
+    if plan.machine not in ("here", machine.name):
+        note = f"the plan is for {plan.machine}; predicted and measured on {machine.name} instead"
+        warnings = (note, *warnings)
+    return run.model_copy(
+        update={"objectives": objectives, "verdict": verdict, "warnings": warnings}
+    )

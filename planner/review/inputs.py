@@ -1,0 +1,178 @@
+"""What people hand over, made ready: plans, saved estimates, and the machine to predict with."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from planner.errors import Fault, InputError, MachineError, PlanError, UnavailableError
+from planner.plan.load import LoadedPlan, check_names, load_plan
+from planner.plan.schema import Plan
+from planner.results import Estimate
+
+if TYPE_CHECKING:
+    from planner.engine.progress import Progress
+    from planner.machine.schema import Machine
+
+HERE = "here"
+"""The machine name that stands for this computer."""
+
+PathLike = str | os.PathLike[str]
+
+
+def read_plan(
+    source: Plan | PathLike, *, settings: Sequence[str] = (), only: Sequence[str] = ()
+) -> LoadedPlan:
+    """The plan at a path, or as given, with `settings` applied and all flows but `only` left out.
+
+    Raises `PlanError` with every fault; `InputError` for settings on a plan that has no text.
+    """
+    if isinstance(source, Plan):
+        if settings:
+            raise InputError(
+                "settings change the text of a plan, and this plan has none",
+                hint="build the plan with the values that you want",
+            )
+        loaded = LoadedPlan(source)
+    else:
+        loaded = load_plan(source, settings=settings)
+    return LoadedPlan(only_flows(loaded.plan, only), loaded.positions) if only else loaded
+
+
+def only_flows(plan: Plan, names: Sequence[str]) -> Plan:
+    """The plan with the flows `names` alone; what waited for another flow waits no more.
+
+    Compute blocks go too, and the objectives of everything that is gone. Raises `InputError` for
+    a name that is no flow.
+    """
+    for name in names:
+        if name not in plan.flows:
+            near = get_close_matches(name, plan.flows, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"the plan has {', '.join(plan.flows)}"
+            raise InputError(f'the plan has no flow "{name}"', hint=hint)
+    gone = {*plan.flows, *plan.compute} - set(names)
+    flows = {
+        name: flow.model_copy(update={"after": tuple(a for a in flow.after if a not in gone)})
+        for name, flow in plan.flows.items()
+        if name in names
+    }
+    objectives = tuple(o for o in plan.objectives if o.subject not in gone)
+    return plan.model_copy(update={"flows": flows, "compute": {}, "objectives": objectives})
+
+
+def machine_for(
+    loaded: LoadedPlan,
+    machine: Machine | str | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Machine:
+    """The machine to predict `loaded` with, its names checked against the plan's.
+
+    Parameters
+    ----------
+    loaded
+        the plan; its own `machine` counts where `machine` is `None`.
+    machine
+        a machine, a catalogue name, a file, or `here`.
+    progress
+        told of the calibration that `here` may need.
+
+    Raises
+    ------
+    MachineError
+        there is no such machine, or its file is wrong.
+    PlanError
+        the plan names nodes, links or strategies that the machine lacks.
+    UnavailableError
+        likewise, where the machine is this computer.
+    """
+    plan = loaded.plan
+    name = plan.machine if machine is None else machine
+    if name == HERE:
+        found = this_computer(plan, progress=progress)
+        require_names(loaded, found)
+        return found
+    if isinstance(name, str):
+        from planner.machine.load import load_machine
+
+        folder = Path(plan.directory) if machine is None else None
+        found = load_machine(name, directory=folder, overrides=plan.overrides)
+    else:
+        found = name
+    faults = name_faults(loaded, found)
+    if faults:
+        raise PlanError(f"the plan does not fit {found.name}", faults=faults)
+    return found
+
+
+def this_computer(
+    plan: Plan, *, backend: str = "auto", progress: Progress | None = None
+) -> Machine:
+    """This computer, calibrated (or from the cache), with the plan's overrides applied."""
+    from planner.engine.here import here
+    from planner.machine.override import with_overrides
+
+    return with_overrides(here(backend=backend, progress=progress), plan.overrides)
+
+
+def require_names(loaded: LoadedPlan, machine: Machine) -> None:
+    """Raise `UnavailableError` if the plan names something that this computer lacks."""
+    faults = name_faults(loaded, machine)
+    if faults:
+        first = faults[0]
+        raise UnavailableError(
+            f"this computer cannot run {loaded.plan.name}: {first.message} ({first.path})",
+            hint=f"it has {', '.join(machine.nodes)}; `planner calibrate --emulate-gpus N` "
+            "stands in for GPUs",
+        )
+
+
+def name_faults(loaded: LoadedPlan, machine: Machine) -> list[Fault]:
+    """What the plan names and the machine lacks."""
+    return check_names(loaded, machine.nodes.keys(), machine.links.keys())
+
+
+def machine_faults(loaded: LoadedPlan) -> list[Fault]:
+    """The faults of the plan's machine and of the names in it; `here` is measured, not checked."""
+    from planner.machine.load import load_machine
+
+    plan = loaded.plan
+    if plan.machine == HERE:
+        return []
+    try:
+        machine = load_machine(
+            plan.machine, directory=Path(plan.directory), overrides=plan.overrides
+        )
+    except MachineError as error:
+        return list(error.faults) or [loaded.fault("machine", error.message, error.hint)]
+    return name_faults(loaded, machine)
+
+
+def saved_estimate(path: PathLike) -> Estimate | None:
+    """The estimate that the file holds, or `None` if it is no JSON result (so, a plan).
+
+    Raises `InputError` for another kind of result, a newer format, or a damaged one.
+    """
+    try:
+        body = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None  # the plan reader says what is wrong with it, and where
+    if not isinstance(body, dict) or not str(body.get("format", "")).startswith("planner."):
+        return None
+    if body["format"] != "planner.estimate/1":
+        raise InputError(
+            f"{path} is a {body['format']}; only a plan or a planner.estimate/1 can be executed",
+            hint="`planner estimate PLAN -o FILE` makes one",
+        )
+    try:
+        return Estimate.model_validate(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InputError(f"{path} is damaged: {where}: {first['msg']}") from error

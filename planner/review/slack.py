@@ -1,0 +1,78 @@
+"""How far the bottleneck may slow down before an objective is missed.
+
+Everything but the bottleneck's own busy time is kept as predicted, which holds while that resource
+stays the bottleneck, and slowing it keeps it so. Where flows share the resource the others would
+slow too, so nothing is claimed there.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from planner.plan.objectives import Objective
+from planner.results import Estimate, FlowEstimate, HopEstimate
+
+
+class Slack(NamedTuple):
+    """The resource, and the lowest rate in bytes/s at which the objective still holds."""
+
+    resource: str
+    rate_bytes_per_s: float
+
+
+def slack(objective: Objective, estimate: Estimate) -> Slack | None:
+    """The slack of an objective on a time or a rate; `None` where none can be told."""
+    flow = _flow_of(objective, estimate)
+    if flow is None:
+        return None
+    hop = next((h for h in flow.hops if h.resource == flow.bottleneck.resource), None)
+    if hop is None or hop.busy_s <= 0 or _shared(hop.resource, flow, estimate):
+        return None
+    times, value = _exposure(objective, flow, estimate)
+    limit = _limit_seconds(objective, flow)
+    if times == 0 or limit <= value:
+        return None
+    # value = rest + times x busy; the limit leaves (limit - rest) / times for one busy time.
+    busy = hop.busy_s + (limit - value) / times
+    return Slack(hop.resource, flow.size_bytes / busy)
+
+
+def _flow_of(objective: Objective, estimate: Estimate) -> FlowEstimate | None:
+    """The flow that decides the metric: its own, or the only one for the makespan."""
+    if objective.metric == "makespan":
+        alone = len(estimate.flows) == 1 and not estimate.compute
+        return estimate.flows[0] if alone else None
+    return next((f for f in estimate.flows if f.name == objective.subject), None)
+
+
+def _shared(resource: str, flow: FlowEstimate, estimate: Estimate) -> bool:
+    """Whether another flow, or another hop of this one, uses the resource too."""
+
+    def uses(hops: tuple[HopEstimate, ...]) -> int:
+        return sum(hop.resource == resource for hop in hops)
+
+    others = sum(uses(f.hops) for f in estimate.flows if f.name != flow.name)
+    return others > 0 or uses(flow.hops) > 1
+
+
+def _exposure(objective: Objective, flow: FlowEstimate, estimate: Estimate) -> tuple[int, float]:
+    """How often the bottleneck's busy time is part of the metric, and the metric in seconds."""
+    match objective.metric:
+        case "duration" | "rate":
+            return flow.repeat, flow.duration_s
+        case "makespan":
+            return flow.repeat, estimate.makespan_s
+        case "first":
+            return 1, flow.first_s
+        case "steady":
+            return 1, flow.steady_s
+        case _:
+            return 0, 0.0
+
+
+def _limit_seconds(objective: Objective, flow: FlowEstimate) -> float:
+    """The limit as the longest time that still meets the objective."""
+    if objective.metric == "rate":
+        bytes_in_all = flow.size_bytes * flow.repeat
+        return bytes_in_all / objective.limit if objective.limit > 0 else float("inf")
+    return objective.limit if objective.operator in ("<=", "<") else float("-inf")
