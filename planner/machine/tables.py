@@ -23,7 +23,8 @@ class CopyTable(BaseModel):
 
     A cell is `None` where it was not measured or was flawed; it then takes the value of the next
     larger ring. `per_chunk` is the interpreter's own time for one chunk, `beside_dma[i]` the factor
-    for `workers[i]` while DMA runs (1 where it was not measured).
+    for `workers[i]` while DMA runs (1 where it was not measured). `one_slot` is a further factor for
+    a ring of one slot a worker: nothing hides the jitter of its copies from the engine then.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -33,6 +34,7 @@ class CopyTable(BaseModel):
     rates: tuple[tuple[BytesPerSecond | None, ...], ...]
     per_chunk: Seconds = 0.0
     beside_dma: tuple[float, ...] | None = None
+    one_slot: float = Field(default=1.0, gt=0)
     spread: float | None = Field(default=None, ge=0)
     source: str | None = None
 
@@ -67,8 +69,8 @@ class CopyTable(BaseModel):
             rows.append(tuple(filled))
         return tuple(rows)
 
-    def rate(self, workers: int, ring: int, *, beside_dma: bool = False) -> float:
-        """Bytes/s of `workers` together on a ring of `ring` bytes.
+    def rate(self, workers: int, ring: int, *, beside_dma: bool = False, depth: int = 2) -> float:
+        """Bytes/s of `workers` together on a ring of `ring` bytes with `depth` slots a worker.
 
         Bilinear in the logarithms of both axes; outside the table the nearest edge holds, so the
         model never promises more than was seen.
@@ -80,6 +82,8 @@ class CopyTable(BaseModel):
         k = min(i + 1, len(self.workers) - 1)
         high = table[k][j] * (1 - v) + table[k][min(j + 1, len(self.rings) - 1)] * v
         value = low * (1 - u) + high * u
+        if beside_dma and depth == 1:
+            value *= self.one_slot
         if beside_dma and self.beside_dma is not None:
             value *= self.beside_dma[i] * (1 - u) + self.beside_dma[k] * u
         return value

@@ -175,7 +175,7 @@ def copy_stage(
 
     The workers share the capacity C(W, R), so each serves one chunk in W * chunk / C.
     """
-    capacity = table.rate(shape.workers, ring, beside_dma=dma)
+    capacity = table.rate(shape.workers, ring, beside_dma=dma, depth=shape.depth)
     per_byte = shape.workers / capacity
     overhead = table.per_chunk
 
