@@ -22,9 +22,10 @@ class CopyTable(BaseModel):
     """Bytes/s of all workers together, `rates[i][j]` for `workers[i]` and `rings[j]`.
 
     A cell is `None` where it was not measured or was flawed; it then takes the value of the next
-    larger ring. `per_chunk` is the interpreter's own time for one chunk, `beside_dma[i]` the factor
-    for `workers[i]` while DMA runs (1 where it was not measured). `one_slot` is a further factor for
-    a ring of one slot a worker: nothing hides the jitter of its copies from the engine then.
+    larger ring. `per_chunk` is the interpreter's own time for one chunk, `beside_dma[i]` the
+    factor for `workers[i]` while DMA runs (1 where it was not measured). `one_slot` is a further
+    factor for a ring of one slot a worker: nothing hides the jitter of its copies from the engine
+    then.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
