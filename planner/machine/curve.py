@@ -9,9 +9,10 @@ one the asymptotic rate does.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -62,6 +63,12 @@ class Curve(BaseModel):
         if any(p.seconds <= 0 or p.size_bytes <= 0 for p in self.points):
             raise ValueError("a point has a size and a time above 0")
         return self
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with other values; what was derived from the old ones is not copied along."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("_monotone", None)
+        return copied
 
     @cached_property
     def _monotone(self) -> tuple[tuple[int, float], ...]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -56,6 +57,12 @@ class CopyTable(BaseModel):
         if self.beside_dma is not None and len(self.beside_dma) != len(self.workers):
             raise ValueError("beside_dma has one factor for each entry of workers")
         return self
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with other values; what was derived from the old ones is not copied along."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("_filled", None)
+        return copied
 
     @cached_property
     def _filled(self) -> tuple[tuple[float, ...], ...]:
