@@ -7,6 +7,7 @@ was written.
 
 from __future__ import annotations
 
+import os
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -33,20 +34,19 @@ class FileReader:
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         self.files: list[str] = []
-        self._open: list[tuple[Path, str]] = []
+        self._open: list[tuple[str, str]] = []
 
     def read_file(self, path: Path, asked: Place | None = None) -> Table | None:
         """The mapping in the file at `path`, includes merged; None where it cannot be had.
 
         `asked` is the place of the `include` that names the file, for the faults.
         """
-        real = path.resolve()
-        names = [name for known, name in self._open if known == real]
-        if names and asked is not None:
-            self._report_cycle(real, asked)
-            return None
         text = self._text(path, asked)
         if text is None:
+            return None
+        real = os.path.realpath(path)
+        if asked is not None and any(known == real for known, _ in self._open):
+            self._report_cycle(real, asked)
             return None
         self._open.append((real, str(path)))
         table = self.read_text(text, str(path), path.parent)
@@ -108,7 +108,7 @@ class FileReader:
                 )
         return names
 
-    def _report_cycle(self, real: Path, asked: Place) -> None:
+    def _report_cycle(self, real: str, asked: Place) -> None:
         start = next(i for i, (known, _) in enumerate(self._open) if known == real)
         round_trip = [name for _, name in self._open[start:]]
         shown = " -> ".join((*round_trip, round_trip[0]))

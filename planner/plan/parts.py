@@ -38,8 +38,9 @@ class Home:
 def located(complaint: Complaint, positions: Positions, file: str) -> Fault:
     """The fault of a complaint, at the place that its path has in the text."""
     path, message = complaint.path, complaint.message
-    if path not in positions.values:
-        path = path.removesuffix("[0]")  # a list of one may be written without brackets
+    alone = path.removesuffix("[0]")
+    if path not in positions.values and alone in positions.values:
+        path = alone  # a list of one is written without brackets
     place = positions.keys.get(path) if complaint.on_key else None
     place = place or positions.nearest(path) or Place(SourceText(file, Path()))
     for name, where in positions.variables.get(path, ()):

@@ -17,7 +17,15 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.json_schema import SkipJsonSchema
 
 from planner.plan.objectives import Objective, parse_objective
@@ -109,8 +117,15 @@ def _read_objective(value: object) -> object:
     return parse_objective(value) if isinstance(value, str) else value
 
 
+def _add_via(schema: dict[str, Any]) -> None:
+    """The generated schema knows only the first of two words for one field."""
+    schema["properties"]["via"] = schema["properties"]["route"]
+
+
 class Flow(Written):
     """Named bytes to move from one node to one or more others."""
+
+    model_config = ConfigDict(json_schema_extra=_add_via)
 
     source: Text = Field(
         validation_alias="from", description="Node the bytes start at", examples=["disk0"]
@@ -157,7 +172,9 @@ class Flow(Written):
     use: Use | None = Field(default=None, description="How the GPU touches the data")
     budget: Budget = Field(default_factory=Budget, description="Caps for this flow")
     route: Words = Field(
-        default=(), description="Nodes that the way passes, in order; the ends may be left out"
+        default=(),
+        validation_alias=AliasChoices("route", "via"),
+        description="Nodes that the way passes, in order; the ends may be left out",
     )
     strategy: Annotated[str | dict[str, str] | None, BeforeValidator(read_strategy)] = Field(
         default=None, description="Pinned strategy: for all hops, or by hop `a -> b`"

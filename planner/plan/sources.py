@@ -94,8 +94,9 @@ def _file_size(path: Path) -> int:
         status = path.stat()
     except FileNotFoundError as error:
         raise InputError(f"there is no file {path}", hint="check the path") from error
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", error)
+        raise InputError(f"{path} cannot be read: {reason}") from error
     if stat.S_ISBLK(status.st_mode):
         raise InputError(f"{path} is a block device", hint="name a file on it")
     if not stat.S_ISREG(status.st_mode):

@@ -40,7 +40,6 @@ _SYNONYMS: Final = {
     "bytes": "size",
     "path": "file",
     "files": "file",
-    "via": "route",
     "depends_on": "after",
     "needs": "after",
     "iterations": "repeat",
