@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from planner.model._fluid_problem import NO_CLASS, Problem
 from planner.model._fluid_repair import CAP, Levels
 
-_TOGETHER = 2e-15
+TOGETHER = 2e-15
 # Events closer than this, relative to the time, are one instant: a few units in the last place
 # (2.2e-16), by which equal flows on different resources drift apart.
 
@@ -88,7 +88,7 @@ class _Run:
 
     def _step(self, now: float) -> None:
         """Everything that happens at one instant, then one repair of the levels."""
-        horizon = now * (1.0 + _TOGETHER)
+        horizon = now * (1.0 + TOGETHER)
         finishes, begins, version = self._finishes, self._begins, self._version
         while finishes and finishes[0][0] <= horizon:
             _, number, predicted = heappop(finishes)
@@ -140,7 +140,7 @@ class _Run:
         self._version[number] += 1
         wanted = self._served[number] = queue[0][0]
         held = self._hold_time(number, now)
-        while queue and queue[0][0] <= wanted * (1.0 + _TOGETHER):
+        while queue and queue[0][0] <= wanted * (1.0 + TOGETHER):
             _, flow = heappop(queue)
             self._count[number] -= self._members[flow]
             self._trace.bottleneck[flow] = self._longest(held, self._held_before.pop(flow, {}))

@@ -13,6 +13,8 @@ The repair replays the filling from low to high, for the changed resources only:
 - If it is full at or below that, it holds its classes there; where that lowers one, the other
   full resources of that class gain room and are looked at again.
 - If its level comes out as it was, nothing spreads from it.
+- A resource that is not full is not searched: what it carries and what may still rise on it are
+  kept as running sums, which give a lower bound of the level at which it could become full.
 
 The result is the one max-min allocation of the whole system: each class still ends at a full
 resource on which no class has a higher level, which is what characterises max-min fairness.
@@ -20,6 +22,7 @@ resource on which no class has a higher level, which is what characterises max-m
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
@@ -29,16 +32,25 @@ from planner.model._fluid_problem import Problem
 CAP = -1
 """In place of the slot that holds a class: its own cap does."""
 
-_LOOSE = -2
+LOOSE = -2
 """In place of the slot that holds a class: none yet, its level is still rising."""
 
-_SAME = 2e-14
+SAME = 2e-14
 # Two levels closer than this, relative, are one level. Sums of some hundred terms in double
 # precision (2.2e-16 a step) differ by about 1e-14 when only the order of the terms differs.
 
-_EMPTY = 1e-12
+EMPTY = 1e-12
 # A remainder of capacity below this share of the whole is rounding of the sum of what higher
 # priorities take, not room for lower ones.
+
+
+MARGIN = 1e-9
+# Share of the capacity by which the running sums may be off: each of their up to 1e6 changes
+# rounds by 1.1e-16. A resource this close to full is looked at with fresh sums.
+
+LOST = 1e-12
+# Share of all that was added to a running sum which may be lost (1.1e-16 a step) when most of it
+# is subtracted again.
 
 
 class Levels:
@@ -59,12 +71,18 @@ class Levels:
         ]
         count = len(classes.slots)
         self.level = [math.inf] * count
-        self.holder = [_LOOSE] * count
+        self.holder = [LOOSE] * count
         self._active = [False] * count
         slots = len(problem.capacity)
         self._full = [math.inf] * slots
         self._use: list[dict[int, float]] = [{} for _ in range(slots)]
-        self._used = [0.0] * slots if problem.tiers > 1 else []
+        self._charged: list[list[float]] = [[] for _ in range(count)]
+        # Running sums of a slot: capacity taken by the classes at rest; the uses of those that
+        # rise, how many these are, and all that rose in this repair.
+        self._taken = [0.0] * slots
+        self._room = [0.0] * slots
+        self._rising = [0] * slots
+        self._risen = [0.0] * slots
         # Only valid during one repair:
         self._heap: list[tuple[float, int]] = []
         self._due: dict[int, float] = {}
@@ -100,11 +118,9 @@ class Levels:
         shifted = []
         for resource in sorted(dirty):
             above = (tier - 1) * self._resources + resource
-            self._used[above] = sum(
-                use * self.level[number] for number, use in self._use[above].items()
-            )
-            left = self._capacity[above] - self._used[above]
-            if left <= _EMPTY * self._base[resource]:
+            used = sum(use * self.level[number] for number, use in self._use[above].items())
+            left = self._capacity[above] - used
+            if left <= EMPTY * self._base[resource]:
                 left = 0.0
             slot = above + self._resources
             if left != self._capacity[slot]:
@@ -119,35 +135,72 @@ class Levels:
         self._passed.clear()
         self._settled.clear()
         self._before.clear()
-        touched = list(shifted)
-        for number, members in counts:
-            touched += self._set_count(number, members)
-        for slot in touched:
-            self._look_at(slot, 0.0)
+        joined = [self._set_count(number, members) for number, members in counts]
+        for slot in itertools.chain(shifted, *joined):
+            self._look_at(slot, 0.0 if self._full[slot] < math.inf else self._free_until(slot))
         self._replay()
         return self._collect()
 
-    def _set_count(self, number: int, members: float) -> Iterable[int]:
-        """Enter or remove a class; the slots to look at, which removal spares if not full."""
-        slots = self._slots[number]
+    def _set_count(self, number: int, members: float) -> Sequence[int]:
+        """Enter, change or remove a class; the slots to look at."""
+        slots, own = self._slots[number], self.level[number]
+        if self._active[number]:
+            for slot, use in zip(slots, self._charged[number], strict=True):
+                self._taken[slot] -= use * own
         if members == 0.0:
-            for slot in slots:
-                del self._use[slot][number]
             self._active[number] = False
             self.level[number] = math.inf
-            self.holder[number] = _LOOSE
-            self._before.pop(number, None)
+            self.holder[number] = LOOSE
+            for slot in slots:
+                del self._use[slot][number]
+                if not self._use[slot]:
+                    self._taken[slot] = 0.0
             return [slot for slot in slots if self._full[slot] < math.inf]
-        for slot, unit in zip(slots, self._unit[number], strict=True):
-            self._use[slot][number] = unit * members
+        charged = self._charged[number] = [unit * members for unit in self._unit[number]]
+        for slot, use in zip(slots, charged, strict=True):
+            self._use[slot][number] = use
+            if self._active[number]:
+                self._taken[slot] += use * own
         if not self._active[number]:
             self._active[number] = True
-            self.level[number] = self._top[number]
+            self._loosen(number)
         self._before[number] = -1.0  # no level is: counts as changed
         return slots
 
+    def _loosen(self, number: int) -> None:
+        """The class, at rest nowhere, rises until something holds it."""
+        self.level[number] = self._top[number]
+        self.holder[number] = LOOSE
+        room, rising, risen = self._room, self._rising, self._risen
+        for slot, use in zip(self._slots[number], self._charged[number], strict=True):
+            room[slot] += use
+            risen[slot] += use
+            rising[slot] += 1
+
+    def _rest(self, number: int, own: float) -> None:
+        """A class that rose comes to rest at level `own`."""
+        room, rising, taken = self._room, self._rising, self._taken
+        for slot, use in zip(self._slots[number], self._charged[number], strict=True):
+            taken[slot] += use * own
+            rising[slot] -= 1
+            if rising[slot]:
+                room[slot] -= use
+            else:
+                room[slot] = self._risen[slot] = 0.0
+
+    def _free_until(self, slot: int) -> float:
+        """A level below which a slot that is not full cannot become full."""
+        spare = self._capacity[slot] * (1.0 - MARGIN) - self._taken[slot]
+        if spare <= 0.0:
+            return 0.0
+        if self._rising[slot] == 0:
+            return math.inf
+        return spare / (self._room[slot] + LOST * self._risen[slot])
+
     def _look_at(self, slot: int, level: float) -> None:
         """Look at a slot again when the filling reaches `level`."""
+        if level == math.inf:
+            return
         due = self._due.get(slot)
         if due is None or due > level:
             self._due[slot] = level
@@ -161,19 +214,22 @@ class Levels:
                 continue
             del due[slot]
             old = full[slot]
+            if old == math.inf and (free := self._free_until(slot)) > now:
+                self._look_at(slot, free)
+                continue
             new = self._full_at(slot, now)
             if slot in self._passed:
-                if new <= now * (1.0 + _SAME):
+                if new <= now * (1.0 + SAME):
                     self._hold(slot, new)
-                elif new < math.inf:
+                else:
                     self._look_at(slot, new)
-            elif new > old * (1.0 + _SAME):
+            elif new > old * (1.0 + SAME):
                 if now < old:
                     self._look_at(slot, old)
                 else:
                     self._let_go(slot, now)
                     self._look_at(slot, max(new, now))
-            elif new <= now * (1.0 + _SAME) or now >= old:
+            elif new <= now * (1.0 + SAME) or now >= old:
                 self._hold(slot, new)
             else:
                 self._look_at(slot, min(new, old))
@@ -211,49 +267,61 @@ class Levels:
         """The filling passes the level at which the slot was full: its classes rise on."""
         self._passed.add(slot)
         self._full[slot] = math.inf
-        level, holder = self.level, self.holder
+        level, holder, full = self.level, self.holder, self._full
         for number in self._use[slot]:
             if holder[number] != slot:
                 continue
             self._before.setdefault(number, level[number])
             others = self._slots[number]
+            tie = next((other for other in others if other in self._settled), None)
+            if tie is not None:  # another resource is full at the same level
+                self._move(number, self._full[tie], tie)
+                continue
+            for other, use in zip(others, self._charged[number], strict=True):
+                self._taken[other] -= use * level[number]
+            self._loosen(number)
             for other in others:
-                if other in self._settled:  # a tie: another resource is full at the same level
-                    holder[number] = other
-                    level[number] = self._full[other]
-                    break
-            else:
-                holder[number] = _LOOSE
-                level[number] = self._top[number]
-                for other in others:
-                    if other != slot:
-                        self._look_at(other, now)
+                if other != slot:
+                    free = now if full[other] < math.inf else self._free_until(other)
+                    self._look_at(other, max(free, now))
+
+    def _move(self, number: int, own: float, slot: int) -> None:
+        """A class at rest rests at level `own` instead, held by the slot."""
+        rise = own - self.level[number]
+        for other, use in zip(self._slots[number], self._charged[number], strict=True):
+            self._taken[other] += use * rise
+        self.level[number] = own
+        self.holder[number] = slot
 
     def _hold(self, slot: int, new: float) -> None:
         """The slot is full at level `new`: no class on it rises above."""
         self._settled.add(slot)
         full, level, holder = self._full, self.level, self.holder
-        if abs(new - full[slot]) <= _SAME * new:
+        if abs(new - full[slot]) <= SAME * new:
             new = full[slot]
         full[slot] = new
-        limit = new * (1.0 + _SAME)
+        limit = new * (1.0 + SAME)
         for number in self._use[slot]:
             own = level[number]
             if own > limit or (holder[number] == slot and own != new):
                 self._before.setdefault(number, own)
-                if holder[number] != _LOOSE:
-                    for other in self._slots[number]:
-                        if full[other] < math.inf and other != slot:
-                            self._look_at(other, max(new, full[other]))
-                level[number] = new
-                holder[number] = slot
+                if holder[number] == LOOSE:
+                    self._rest(number, new)
+                    level[number] = new
+                    holder[number] = slot
+                    continue
+                for other in self._slots[number]:
+                    if full[other] < math.inf and other != slot:
+                        self._look_at(other, max(new, full[other]))
+                self._move(number, new, slot)
 
     def _collect(self) -> list[int]:
         """The classes whose level differs from before the repair."""
         level, holder = self.level, self.holder
         changed = []
         for number, before in self._before.items():
-            if holder[number] == _LOOSE:
+            if holder[number] == LOOSE:
+                self._rest(number, level[number])
                 holder[number] = CAP
             if level[number] != before:
                 changed.append(number)

@@ -58,7 +58,12 @@ def simulate(
     if helper not in get_args(Helper):
         raise ValueError(f"helper {helper!r} is none of {', '.join(get_args(Helper))}")
     problem = build(resources, flows)
-    trace = _fluid_events.run(problem, Levels(problem), record=record)
+    if helper == "numba":
+        from planner.model import _fluid_numba
+
+        trace = _fluid_numba.run(problem, record=record)
+    else:
+        trace = _fluid_events.run(problem, Levels(problem), record=record)
     return _result(problem, flows, trace, record=record)
 
 
