@@ -12,7 +12,7 @@ from planner.errors import Fault, InputError
 from planner.plan.check import check_objectives, check_parts
 from planner.plan.objectives import Objective, parse_objective
 from planner.plan.schema import VERSION, Compute, Flow, Pieces, Plan
-from planner.plan.sources import clip, find_sources
+from planner.plan.sources import absolute, clip, find_sources
 from planner.plan.tree import Items, Node, Place, Positions, Scalar, SourceText, Table, child
 from planner.plan.typed import Complaint, build, refused
 
@@ -213,7 +213,11 @@ class Parts:
             )
         elif len(flow.file) > 1:
             self._complaints.append(Complaint(where, "a flow writes one file", "name one file"))
-        return str((self._folder(where) / Path(flow.file[0]).expanduser()).absolute())
+        try:
+            return str(absolute(flow.file[0], self._folder(where)))
+        except InputError as error:
+            self._complaints.append(Complaint(where, error.message, error.hint))
+            return None
 
     def _folder(self, path: str) -> Path:
         """The folder of the file that the value at `path` is written in."""

@@ -78,8 +78,16 @@ class Pieces(Written):
     `sizes` lists the bytes of each; it is empty where only their `count` is known (equal pieces).
     """
 
-    count: int = Field(ge=1)
-    sizes: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    count: Count
+    sizes: tuple[Bytes, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_size_each(self) -> Self:
+        if self.sizes and len(self.sizes) != self.count:
+            raise WrittenError(
+                f"{self.count} pieces have {len(self.sizes)} sizes", "leave the count out"
+            )
+        return self
 
 
 class Budget(Written):

@@ -74,13 +74,21 @@ def clip(sources: Sources, size: int) -> tuple[FileSource, ...]:
     left = size
     for file in sources.files:
         taken = min(file.size_bytes, left)
-        kept.append(
-            file if taken == file.size_bytes else file.model_copy(update={"size_bytes": taken})
-        )
+        if taken or not kept:
+            kept.append(file.model_copy(update={"size_bytes": taken}))
         left -= taken
-        if left == 0:
-            break
     return tuple(kept)
+
+
+def absolute(name: str, folder: Path) -> Path:
+    """The absolute path of a written `name`, which may start with `~`, seen from `folder`.
+
+    Raises `InputError` where the home folder that it names is unknown.
+    """
+    try:
+        return (folder / Path(name).expanduser()).absolute()
+    except RuntimeError as error:
+        raise InputError(f"{name} names no home folder", hint="write the whole path") from error
 
 
 def _header(path: Path) -> Header:
@@ -97,8 +105,6 @@ def _file_size(path: Path) -> int:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", error)
         raise InputError(f"{path} cannot be read: {reason}") from error
-    if stat.S_ISBLK(status.st_mode):
-        raise InputError(f"{path} is a block device", hint="name a file on it")
     if not stat.S_ISREG(status.st_mode):
         raise InputError(f"{path} is not a file", hint="name a regular file")
     if not os.access(path, os.R_OK):
@@ -108,7 +114,7 @@ def _file_size(path: Path) -> int:
 
 def _paths(name: str, folder: Path) -> list[Path]:
     """The absolute paths that one written name stands for, sorted by name."""
-    path = (folder / Path(name).expanduser()).absolute()
+    path = absolute(name, folder)
     try:
         if path.is_dir():
             return _folder(path)

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from pydantic import AliasChoices, ValidationError
 from pydantic_core import ErrorDetails
 
-from planner.plan.schema import Budget, Flow, Plan, Use, Written
+from planner.plan.schema import Budget, Flow, Pieces, Plan, Use, Written
 from planner.plan.tree import child
 
 Part = TypeVar("Part", bound=Written)
@@ -30,7 +30,7 @@ _FILLED: Final = {
     Flow: ("files", "sink"),
     Plan: ("overrides", "source_file", "directory"),
 }
-_NESTED: Final[dict[str, type[Written]]] = {"budget": Budget, "use": Use}
+_NESTED: Final[dict[str, type[Written]]] = {"budget": Budget, "use": Use, "pieces": Pieces}
 
 # Words of other tools for our keys: too far apart for a comparison of letters.
 _SYNONYMS: Final = {
@@ -140,6 +140,8 @@ def _translated(error: ValidationError, model: type[Written], path: str) -> Iter
     """One complaint a value: of a choice of types, all of which failed, the first one speaks."""
     seen: set[str] = set()
     for details in error.errors(include_url=False):
+        if details["type"] == "too_short" and details["input"]:
+            continue  # its items have faults of their own
         where = _path(details, path)
         value = child(where, str(details["loc"][-1])) if details["type"] == "missing" else where
         if value not in seen:
@@ -170,7 +172,7 @@ def _complaint(details: ErrorDetails, model: type[Written], path: str) -> Compla
     if kind in _BOUNDS:
         bound, words = _BOUNDS[kind]
         return Complaint(path, f"must be {words} {context[bound]:g}")
-    return refused(path, context.get("error") or details["msg"])
+    return refused(path, context.get("error", "is not what belongs here"))
 
 
 def refused(path: str, cause: object) -> Complaint:

@@ -146,11 +146,10 @@ class _Variables:
                 )
             )
             return None
-        if name not in self._values:
-            node = self._written[name].node
-            if isinstance(node, Scalar):
-                value = self._expand(node.text, node.place, child("vars", name), (*within, name))
-                self._values.setdefault(name, value)
+        node = self._written[name].node
+        if name not in self._values and isinstance(node, Scalar):
+            value = self._expand(node.text, node.place, child("vars", name), (*within, name))
+            self._values.setdefault(name, value)
         return self._values.get(name)
 
     def _report_cycle(self, name: str, within: tuple[str, ...], place: Place | None) -> None:

@@ -105,6 +105,11 @@ def test_names_that_a_machine_lacks_stand_at_their_places() -> None:
     ]
 
 
+def test_a_flow_without_a_pinned_strategy_names_none() -> None:
+    loaded = loads_plan("flows: { w: { from: disk0, to: gpu0, size: 1GB } }")
+    assert check_names(loaded, ["disk0", "gpu0"], strategy_names=["pinned"]) == []
+
+
 def test_links_may_stand_in_a_route() -> None:
     loaded = loads_plan("flows: { w: { from: disk0, to: gpu0, size: 1GB, via: pcie0 } }")
     assert check_names(loaded, ["disk0", "gpu0"], ["pcie0"]) == []

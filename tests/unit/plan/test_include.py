@@ -111,5 +111,8 @@ def test_a_name_that_no_file_can_have(tmp_path: Path) -> None:
         load_plan(tmp_path / ("x" * 300))
     assert "File name too long" in caught.value.faults[0].message
     with pytest.raises(PlanError) as caught:
+        load_plan(tmp_path / "no folder" / "plan.yaml")
+    assert caught.value.faults[0].suggestion is None
+    with pytest.raises(PlanError) as caught:
         load_plan("a\0b")
     assert "null" in caught.value.faults[0].message

@@ -9,10 +9,10 @@ from subprocess import run
 import pytest
 from hypothesis import given, strategies as st
 
-from planner.errors import PlanError
+from planner.errors import Fault, PlanError
 from planner.plan.load import LoadedPlan, load_plan, loads_plan
 from planner.plan.parts import is_machine_file
-from planner.plan.schema import Plan
+from planner.plan.schema import Flow, Plan
 
 ROOT = Path(__file__).parents[3]
 FLOW = "flows: { w: { from: disk0, to: gpu0, size: 1GB } }\n"
@@ -162,10 +162,12 @@ LINES = st.lists(
 @given(LINES)
 def test_any_plan_is_loaded_or_refused_with_faults(lines: list[tuple[str, ...]]) -> None:
     text = "\n".join("".join(parts) for parts in lines)
+    flows: dict[str, Flow] = {}
+    faults: tuple[Fault, ...] = ()
     try:
-        flows, faults = loads_plan(text).plan.flows, ()
+        flows = loads_plan(text).plan.flows
     except PlanError as error:
-        flows, faults = {}, error.faults
+        faults = error.faults
     assert bool(flows) != bool(faults)
     assert all(fault.message for fault in faults)
 

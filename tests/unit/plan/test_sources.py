@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,28 @@ def test_what_gives_no_file_says_why(tmp_path: Path) -> None:
             find_sources([name], tmp_path)
 
 
+def test_a_home_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="names no home folder"):
+        find_sources(["~nobody-of-that-name/x.bin"], tmp_path)
+
+
+def test_files_and_folders_that_may_not_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The superuser may read everything, so the system's answer is put in its mouth."""
+    (tmp_path / "a.bin").write_bytes(b"x")
+
+    def refuse(_path: Path) -> Iterator[Path]:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    with pytest.raises(InputError, match="may not be read"):
+        find_sources(["a.bin"], tmp_path)
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(InputError, match="cannot be read: Permission denied"):
+        find_sources(["."], tmp_path)
+
+
 def test_clip_takes_the_first_bytes(tmp_path: Path) -> None:
     for name, size in (("a", 10), ("b", 20), ("c", 30)):
         (tmp_path / name).write_bytes(bytes(size))
@@ -114,5 +137,6 @@ def test_clip_takes_the_first_bytes(tmp_path: Path) -> None:
     assert clip(sources, 60) == sources.files
     assert [file.size_bytes for file in clip(sources, 15)] == [10, 5]
     assert [file.size_bytes for file in clip(sources, 10)] == [10]
+    assert [file.size_bytes for file in clip(sources, 0)] == [0]
     with pytest.raises(InputError, match="a, b, c have 60 bytes, the size asks for 61"):
         clip(sources, 61)
