@@ -10,10 +10,14 @@ from __future__ import annotations
 import os
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Final
 
 from planner.errors import Fault
 from planner.plan.tree import Entry, Items, Node, Place, Scalar, SourceText, Table
 from planner.plan.yaml_nodes import NotReadableError, read_nodes
+
+DEEPEST: Final = 50
+"""Files within files that are followed: no plan needs so many, and each takes stack."""
 
 
 def merge(below: Table, above: Table) -> Table:
@@ -43,6 +47,11 @@ class FileReader:
         """
         text = self._text(path, asked)
         if text is None:
+            return None
+        if asked is not None and len(self._open) >= DEEPEST:
+            self.faults.append(
+                asked.fault("include", f"the includes are nested more than {DEEPEST} deep")
+            )
             return None
         real = os.path.realpath(path)
         if asked is not None and any(known == real for known, _ in self._open):

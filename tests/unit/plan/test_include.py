@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from planner.errors import PlanError
+from planner.plan.include import DEEPEST
 from planner.plan.load import load_plan
 
 FLOW = "flows: { w: { from: disk0, to: gpu0, size: 1GB } }\n"
@@ -92,6 +93,15 @@ def test_faults_of_all_files_come_together(tmp_path: Path) -> None:
         ("a.yaml", 1),
     ]
     assert str(caught.value) == f"{path} has 3 faults"
+
+
+def test_a_long_chain_of_includes_is_stopped(tmp_path: Path) -> None:
+    for i in range(DEEPEST + 5):
+        (tmp_path / f"{i}.yaml").write_text(f"include: {i + 1}.yaml\n")
+    (tmp_path / f"{DEEPEST + 5}.yaml").write_text(FLOW)
+    with pytest.raises(PlanError) as caught:
+        load_plan(tmp_path / "0.yaml")
+    assert any("nested more than" in fault.message for fault in caught.value.faults)
 
 
 def test_an_include_cannot_use_variables(tmp_path: Path) -> None:
