@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planner.cli.console import Console
-from planner.results import CheckResult, Estimate, Run
+
+if TYPE_CHECKING:
+    from planner.results import CheckResult, Estimate, Run
 
 
 def show(result: Estimate | Run | CheckResult, console: Console, *, explain: bool = False) -> int:

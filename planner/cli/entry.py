@@ -53,6 +53,8 @@ def _run(given: list[str], session: Session) -> int:
         raise
     except Exception as error:  # noqa: BLE001 - the one place where a bug becomes an exit code
         return _bug(error, _console(session, given))
+    if answer == ExitCode.INTERRUPTED:  # typer turns Ctrl-C into this, without a word
+        return _interrupted(_console(session, given))
     return int(answer or ExitCode.DONE)
 
 

@@ -71,16 +71,19 @@ def _header(run: Run, style: Style) -> list[str]:
         how += ", emulated: HBM stands in RAM"
     if where.backend == "null":
         how += ", a virtual clock: nothing was moved"
-    name = style.paint(style.spell(f"{run.estimate.plan.get('name', 'plan')} on"), "strong")
-    machine = style.paint(style.spell(where.machine), "strong")
+    name = style.spell(f"{run.estimate.plan.get('name', 'plan')} on {where.machine}")
     facts = [
         f"{run.samples} samples after {run.warmup} warm-up",
         *_cache_words(run.flows),
         _verified_words(run.flows),
         *where.gpus,
     ]
-    first = f"{name} {machine}   {style.paint(how, 'warn' if where.emulated else 'plain')}"
-    return [first, *prose(" · ".join(facts), style)]
+    lines = prose(f"{name}   {how}", style, indent=0, hang=2)
+    title = style.paint(name, "strong") + style.paint(
+        lines[0].removeprefix(name), "warn" if where.emulated else "plain"
+    )
+    first = title if lines[0].startswith(name) else lines[0]
+    return [first, *lines[1:], *prose(" · ".join(facts), style)]
 
 
 def _cache_words(flows: Sequence[FlowRun]) -> list[str]:
@@ -171,8 +174,8 @@ def _makespan_lines(run: Run, style: Style) -> list[str]:
         f"measured {format_time(run.makespan_s)}",
         f"{error_words(run.error_factor)} {error_mark(run.error_factor)}".strip(),
     )
-    line = style.spell(f"  makespan   {'   '.join(times)}")
-    return [style.paint(line, error_tone(run.error_factor))]
+    lines = prose(f"makespan   {'   '.join(times)}", style, hang=2)
+    return [style.paint(line, error_tone(run.error_factor)) for line in lines]
 
 
 def _blame_lines(run: Run, style: Style) -> list[str]:

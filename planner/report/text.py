@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from planner.report.check import check_text
-from planner.report.estimate import estimate_text
-from planner.report.run import run_text
 from planner.report.style import Style
 from planner.results import CheckResult, Estimate, Run
 
@@ -30,8 +27,15 @@ def text(
         the file that holds the result, named in the closing line.
     """
     page = style or Style()
+    # Each page loads when it is asked for: an estimate needs nothing of a run's.
     if isinstance(result, Estimate):
+        from planner.report.estimate import estimate_text
+
         return estimate_text(result, page, explain=explain, saved=saved)
     if isinstance(result, Run):
+        from planner.report.run import run_text
+
         return run_text(result, page, saved=saved)
+    from planner.report.check import check_text
+
     return check_text(result, page, saved=saved)

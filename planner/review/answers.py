@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from planner._version import VERSION
 from planner.errors import ExitCode, Fault, InputError, PlanError
@@ -132,20 +132,32 @@ def _holds_while(objective: Objective, estimate: Estimate) -> str | None:
     return f"{found.resource} >= {format_rate(found.rate_bytes_per_s)}"
 
 
-def execute(  # noqa: PLR0913 - one keyword an option of the run
+class RunChoices(TypedDict, total=False):
+    """How a run is measured; what is left out is the engine's default.
+
+    `samples` (5) runs are measured after `warmup` (1) that are not. `cache` brings the page cache
+    of file sources to that state before each sample; without it the plan's own state counts.
+    `verify` (yes) compares every byte that arrived with the source. `overwrite` (no) lets a flow
+    write over a file that exists. `keep_scratch` (no) keeps scratch files for the next run.
+    """
+
+    samples: int
+    warmup: int
+    cache: Literal["warm", "cold"] | None
+    verify: bool
+    overwrite: bool
+    keep_scratch: bool
+
+
+def execute(
     what: Plan | Estimate | PathLike,
     *,
     settings: Sequence[str] = (),
     only: Sequence[str] = (),
     backend: Literal["auto", "cuda", "host", "null"] = "auto",
-    samples: int = 5,
-    warmup: int = 1,
-    cache: Literal["warm", "cold"] | None = None,
-    verify: bool = True,
-    overwrite: bool = False,
     max_error: float | None = None,
-    keep_scratch: bool = False,
     progress: Progress | None = None,
+    **choices: Unpack[RunChoices],
 ) -> Run:
     """Move the bytes of a plan for real and hold the measurement against the prediction.
 
@@ -162,21 +174,12 @@ def execute(  # noqa: PLR0913 - one keyword an option of the run
         what moves the bytes; `auto` takes cuda where a GPU is, else host, where HBM is emulated in
         RAM. `null` moves nothing: it follows the schedule on a virtual clock, on the machine that
         the plan names.
-    samples, warmup
-        how many measured and how many discarded repetitions.
-    cache
-        the page cache of file sources is brought to this state before each sample; the plan's own
-        state where it is `None`.
-    verify
-        compare every byte that arrived with the source.
-    overwrite
-        allow a flow to write over a file that exists.
     max_error
         a factor from 1 up: the verdict fails if the prediction is off by more, either way.
-    keep_scratch
-        keep the scratch files for the next run.
     progress
         told how far each flow is.
+    choices
+        how it is measured: `RunChoices`.
 
     Raises
     ------
@@ -187,29 +190,22 @@ def execute(  # noqa: PLR0913 - one keyword an option of the run
     UnavailableError
         this computer cannot run it: no device, no library, no such node.
     ExecutionError
-        it began and failed.
-    VerificationError
-        the bytes that arrived differ from the source.
+        it began and failed; a `VerificationError` if what arrived differs from the source.
     """
-    from planner.engine.execute import execute as carry_out
-
     loaded, saved = _what_to_run(what, settings, only)
     machine = _machine_to_run_on(loaded, saved, backend, progress)
     prediction = _prediction(loaded, saved, machine)
-    run = carry_out(
-        loaded.plan,
-        machine,
-        estimate=prediction,
-        backend=backend,
-        samples=samples,
-        warmup=warmup,
-        cache=cache,
-        verify=verify,
-        overwrite=overwrite,
-        keep_scratch=keep_scratch,
-        progress=progress,
+    run = _carry_out(
+        loaded.plan, machine, estimate=prediction, backend=backend, progress=progress, **choices
     )
     return _judged_run(run, loaded.plan, machine, max_error)
+
+
+def _carry_out(plan: Plan, machine: Machine, **given: Any) -> Run:
+    """The engine's own `execute`; its libraries load only here."""
+    from planner.engine.execute import execute as carry_out
+
+    return carry_out(plan, machine, **given)
 
 
 def _what_to_run(

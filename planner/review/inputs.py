@@ -128,8 +128,7 @@ def require_names(loaded: LoadedPlan, machine: Machine) -> None:
         first = faults[0]
         raise UnavailableError(
             f"this computer cannot run {loaded.plan.name}: {first.message} ({first.path})",
-            hint=f"it has {', '.join(machine.nodes)}; `planner calibrate --emulate-gpus N` "
-            "stands in for GPUs",
+            hint=f"it has {', '.join(machine.nodes)}",
         )
 
 

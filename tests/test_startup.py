@@ -1,0 +1,76 @@
+"""What the start of the command line imports. `benchmarks/startup.py` measures the seconds.
+
+Imports are what the start costs, and they do not vary with the load of the computer.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+HEAVY = {"cupy", "jinja2", "networkx", "numpy", "psutil", "pydantic", "pynvml", "rich", "yaml"}
+
+SCRIPT = """
+import io, json, sys
+sys.stdout = io.StringIO()
+from planner.cli import main
+code = main(sys.argv[1:])
+print(json.dumps([code, sorted(sys.modules)]), file=sys.__stdout__)
+"""
+
+
+def loaded(*arguments: str) -> set[str]:
+    """Names of all modules that `planner ARGUMENTS` imports; it must end well."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        timeout=60,
+    )
+    code, modules = json.loads(done.stdout)
+    assert code == 0, done.stderr
+    return set(modules)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["-h"]])
+def test_help_imports_nothing_heavy_and_no_verb(arguments: list[str]) -> None:
+    modules = loaded(*arguments)
+    assert not modules & HEAVY
+    verbs = {"check", "estimate", "execute", "calibrate", "schema"}
+    assert not {f"planner.cli.{verb}" for verb in verbs} & modules
+
+
+@pytest.mark.parametrize("verb", ["check", "estimate", "execute", "calibrate", "schema"])
+def test_the_help_of_a_verb_imports_that_verb_alone(verb: str) -> None:
+    modules = loaded(verb, "--help")
+    # Newer versions of typer read the types of options with pydantic.
+    assert not modules & (HEAVY - {"pydantic"})
+    assert f"planner.cli.{verb}" in modules
+    assert not any(m.startswith(("planner.engine", "planner.model")) for m in modules)
+
+
+def test_an_estimate_takes_what_it_needs_and_nothing_that_draws_or_moves() -> None:
+    modules = loaded("estimate", "plans/llm_load.yaml")
+    assert not modules & {"cupy", "jinja2", "psutil", "pynvml", "rich", "numba"}
+    assert not any(m.startswith("planner.engine") for m in modules)
+    assert not {m for m in modules if m.startswith("planner.report")} & {"planner.report.run"}
+
+
+def test_importing_the_package_takes_no_library_with_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import planner, sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        timeout=60,
+    )
+    assert not set(done.stdout.split()) & (HEAVY | {"typer"})

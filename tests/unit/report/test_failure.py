@@ -1,0 +1,62 @@
+"""Errors as text with the place, and as JSON."""
+
+from __future__ import annotations
+
+import json
+
+from planner.errors import Fault, InfeasibleError, PlanError
+from planner.report.failure import failure_json, failure_text
+from planner.report.style import Style
+
+FAULT = Fault(
+    file="plans/x.yaml",
+    line=9,
+    column=11,
+    path="flows.weights.size",
+    message='"14Gb" is a number of bits',
+    suggestion="did you mean 14GB (bytes)?",
+    excerpt="    size: 14Gb",
+    span=4,
+)
+NOWHERE = Fault("--set weights", 0, 0, "weights", "a setting is key=value", "write weights=70GB")
+
+
+def test_a_fault_shows_its_line_with_a_caret_and_a_way_out() -> None:
+    page = failure_text(PlanError("x", faults=[FAULT]), Style(), undone="nothing estimated")
+    assert page.splitlines() == [
+        'plans/x.yaml:9:11  flows.weights.size  "14Gb" is a number of bits',
+        "    9 │     size: 14Gb",
+        "      │           ^^^^  did you mean 14GB (bytes)?",
+        "1 fault; nothing estimated.",
+    ]
+
+
+def test_a_fault_without_a_place_shows_its_suggestion() -> None:
+    page = failure_text(PlanError("x", faults=[FAULT, NOWHERE]), Style())
+    assert page.splitlines()[3:] == [
+        "--set weights  weights  a setting is key=value",
+        "    write weights=70GB",
+        "2 faults.",
+    ]
+
+
+def test_the_caret_stays_under_its_word_in_a_long_line() -> None:
+    line = "a" * 200 + "BAD" + "b" * 200
+    fault = Fault("f", 1, 201, "", "wrong", excerpt=line, span=3)
+    _, shown, carets, _ = failure_text(PlanError("x", faults=[fault]), Style()).splitlines()
+    at = carets.index("^^^")
+    assert shown[at : at + 3] == "BAD"
+    assert len(shown) <= 100
+
+
+def test_other_errors_are_one_sentence_and_a_hint() -> None:
+    error = InfeasibleError("weights does not fit", hint="use a larger GPU")
+    assert failure_text(error, Style()) == "error: weights does not fit\n  use a larger GPU\n"
+
+
+def test_a_program_gets_the_same_as_json() -> None:
+    body = json.loads(failure_json(3, "x has 1 fault", None, [FAULT]))
+    assert body["format"] == "planner.error/1"
+    assert body["exit_code"] == 3
+    assert body["faults"][0]["line"] == 9
+    assert body["faults"][0]["suggestion"] == "did you mean 14GB (bytes)?"

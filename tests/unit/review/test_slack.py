@@ -1,0 +1,72 @@
+"""How far the bottleneck may slow down: by hand, and against the model itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.machine.load import load_machine
+from planner.model.estimate import estimate as predict
+from planner.plan.load import loads_plan
+from planner.plan.objectives import parse_objective
+from planner.review.slack import slack
+from tests.helpers import results
+
+
+@pytest.mark.parametrize(
+    ("text", "repeat", "busy"),
+    [
+        # Duration 2.06 s, of which the read is busy 2 s; 2.46 s leave it 2.4 s.
+        ("weights.duration <= 2.46s", 1, 2.4),
+        # Two repeats, 4.07 s: 0.8 s more for two reads.
+        ("weights.duration <= 4.87s", 2, 2.4),
+        # The first run alone, whatever the repeats.
+        ("weights.first <= 2.16s", 3, 2.1),
+        ("weights.steady <= 4.01s", 3, 4.0),
+        # 14 GB at 5 GB/s take 2.8 s, 0.74 s more.
+        ("weights.rate >= 5GB/s", 1, 2.74),
+        ("makespan <= 3.06s", 1, 3.0),
+    ],
+)
+def test_the_limit_leaves_the_bottleneck_this_busy_time(
+    text: str, repeat: int, busy: float
+) -> None:
+    estimate = results.estimate(results.flow_estimate(repeat=repeat))
+    found = slack(parse_objective(text), estimate)
+    assert found is not None
+    assert found.resource == "storage0.forward"
+    assert found.rate_bytes_per_s == pytest.approx(results.SIZE / busy)
+
+
+@pytest.mark.parametrize(
+    "text", ["weights.duration <= 2s", "host0.pinned <= 1GiB", "weights.duration >= 1s"]
+)
+def test_no_slack_where_missed_or_not_a_matter_of_speed(text: str) -> None:
+    assert slack(parse_objective(text), results.estimate()) is None
+
+
+def test_no_slack_is_claimed_where_flows_share_the_resource() -> None:
+    both = results.estimate(results.flow_estimate(), results.flow_estimate("kv"))
+    assert slack(parse_objective("weights.duration <= 9s"), both) is None
+    assert slack(parse_objective("makespan <= 9s"), both) is None
+
+
+def test_at_the_slack_rate_the_model_says_the_limit() -> None:
+    text = """
+version: 1
+machine: h200-sxm-1
+flows: {weights: {from: disk0, to: gpu0, size: 13.5GB, cache: warm}}
+"""
+    plan = loads_plan(text).plan
+    machine = load_machine("h200-sxm-1")
+    first = predict(plan, machine)
+    found = slack(parse_objective("weights.duration <= 1s"), first)
+    assert found is not None
+    assert found.resource == "pcie0.forward"
+    slower = load_machine(
+        "h200-sxm-1",
+        overrides={"links.pcie0.forward.rate": f"{found.rate_bytes_per_s / 1e9:.6f}GB/s"},
+    )
+    schedules = {flow.name: flow.schedule for flow in first.flows}
+    again = predict(plan, slower, schedules=schedules)
+    # Kept fixed: fill and drain, a chunk of 6 MiB in 13.5 GB each, 0.05 %; hence 1 % at most.
+    assert again.flows[0].duration_s == pytest.approx(1.0, rel=0.01)
