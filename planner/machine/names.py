@@ -7,7 +7,9 @@ its bad names in the same go.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+_NO_HOSTS: Final = ("disk", "hbm", "nic", "remote")
 
 
 class NameFault(NamedTuple):
@@ -42,6 +44,8 @@ def name_faults(machine: Any) -> list[NameFault]:
     """Every name in a machine (a model, or raw text still to be checked) that does not exist."""
     nodes = dict(_items(_get(machine, "nodes")))
     rams = tuple(name for name, node in nodes.items() if _get(node, "kind") == "ram")
+    # A node whose kind is misspelled has a fault of its own: it may have meant to be a host.
+    others = {name for name, node in nodes.items() if _get(node, "kind") in _NO_HOSTS}
     faults = []
     for name, link in _items(_get(machine, "links")):
         ends = _get(link, "ends")
@@ -51,7 +55,7 @@ def name_faults(machine: Any) -> list[NameFault]:
                 faults.append(NameFault(("links", name, "ends", i), message, end, tuple(nodes)))
     for name, node in nodes.items():
         host = _get(node, "host")
-        if isinstance(host, str) and host not in rams:
+        if isinstance(host, str) and (host not in nodes or host in others):
             message = f'node {name} names the host "{host}", which is no ram node'
             faults.append(NameFault(("nodes", name, "host"), message, host, rams))
     sources = tuple(dict(_items(_get(machine, "sources"))))

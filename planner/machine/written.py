@@ -88,6 +88,8 @@ class Written:
         """A fault at `path`, placed at its value (or key), else at the nearest thing around it."""
         if mark is None:
             nearest = path
+            # What is wrong with a whole block is marked at the key above it.
+            at_key = at_key or isinstance(self.at(path), dict)
             places = self.keys if at_key else self.values
             while nearest and nearest not in places:
                 nearest, places = nearest[:-1], self.keys
@@ -168,7 +170,8 @@ class Written:
         if kind == "union_tag_invalid":
             path = (*path, "kind")
             return self.fault(path, *_not_one_of(self.at(path), list(_NODES)))
-        return self.fault(path, *_of_value(detail, self.at(path)))
+        at_key = detail["loc"][-1:] == ("[key]",)
+        return self.fault(path, *_of_value(detail, self.at(path)), at_key=at_key)
 
     def _model(self, path: Path) -> type[BaseModel] | None:
         """The part of the schema that is written at `path`."""

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+from pydantic import ValidationError
+
+from planner.machine.curve import Curve
+
+MiB = 2**20
+SIZES = st.integers(1, 2**34)
+RATES = st.floats(1e6, 1e12)
+LATENCIES = st.floats(1e-7, 1e-2)
+
+
+@st.composite
+def curves(draw: st.DrawFn) -> Curve:
+    sizes = sorted(draw(st.lists(SIZES, min_size=1, max_size=6, unique=True)))
+    times = [draw(st.floats(1e-7, 10.0)) for _ in sizes]
+    gap = draw(st.none() | LATENCIES)
+    rows = tuple(zip(sizes, times, strict=True))
+    return Curve.model_validate(
+        {"points": rows, "latency": draw(LATENCIES), "gap": gap, "rate": draw(RATES)}
+    )
+
+
+@given(LATENCIES, RATES, SIZES)
+def test_without_points_a_curve_is_latency_plus_bytes_by_rate(
+    latency: float, rate: float, size: int
+) -> None:
+    assert Curve(latency=latency, rate=rate).seconds(size) == latency + size / rate
+
+
+@given(LATENCIES, RATES, st.lists(SIZES, min_size=2, max_size=6, unique=True), SIZES)
+def test_points_on_a_line_give_the_line_everywhere(
+    latency: float, rate: float, sizes: list[int], size: int
+) -> None:
+    rows = tuple((s, latency + s / rate) for s in sorted(sizes))
+    curve = Curve.model_validate({"points": rows, "latency": latency, "rate": rate})
+    assert curve.seconds(size) == pytest.approx(latency + size / rate, rel=1e-9)
+
+
+@given(curves())
+def test_a_point_is_met_unless_a_smaller_copy_was_slower(curve: Curve) -> None:
+    highest = 0.0
+    for point in curve.points:
+        highest = max(highest, point.seconds)
+        assert curve.seconds(point.size_bytes) == pytest.approx(highest, rel=1e-12)
+
+
+@given(curves(), SIZES, SIZES)
+def test_more_bytes_are_never_faster(curve: Curve, one: int, other: int) -> None:
+    less, more = sorted((one, other))
+    # Interpolation rounds: equal times may differ in the last digit.
+    assert curve.seconds(less) <= curve.seconds(more) * (1 + 1e-12)
+
+
+def test_between_two_points_time_grows_with_size() -> None:
+    # Half way from 1 MiB in 20 us to 3 MiB in 60 us: 2 MiB in 40 us. Below the first point, half
+    # way from the latency of 10 us: 15 us. Above the last one 1 MiB more at 1 MiB / 50 us.
+    curve = Curve.model_validate(
+        {"points": [(MiB, 20e-6), (3 * MiB, 60e-6)], "latency": 10e-6, "rate": MiB / 50e-6}
+    )
+    assert curve.seconds(2 * MiB) == pytest.approx(40e-6)
+    assert curve.seconds(MiB // 2) == pytest.approx(15e-6)
+    assert curve.seconds(4 * MiB) == pytest.approx(110e-6)
+    assert curve.seconds(0) == 10e-6
+
+
+@given(curves(), SIZES)
+def test_a_queued_copy_saves_the_latency_but_pays_the_gap(curve: Curve, size: int) -> None:
+    saved = curve.latency - curve.queued_gap
+    assert saved >= 0
+    assert curve.service(size) >= curve.queued_gap
+    assert curve.service(size) >= curve.seconds(size) - saved
+    assert curve.service(size) <= curve.seconds(size) + curve.queued_gap
+
+
+@given(LATENCIES, RATES, st.floats(0, 1), SIZES)
+def test_service_on_a_line_is_gap_plus_bytes_by_rate(
+    latency: float, rate: float, share: float, size: int
+) -> None:
+    curve = Curve(latency=latency, gap=share * latency, rate=rate)
+    expected = share * latency + size / rate
+    assert curve.service(size) == pytest.approx(expected, rel=1e-9, abs=1e-18)
+
+
+def test_a_gap_above_the_latency_counts_as_the_latency() -> None:
+    assert Curve(latency=5e-6, gap=9e-6, rate=1e9).queued_gap == 5e-6
+    assert Curve(latency=5e-6, rate=1e9).queued_gap == 5e-6
+
+
+@given(LATENCIES, RATES, RATES, SIZES)
+def test_another_rate_changes_only_the_share_of_the_bytes(
+    latency: float, rate: float, other: float, size: int
+) -> None:
+    rows = ((MiB, latency + MiB / rate), (64 * MiB, latency + 64 * MiB / rate))
+    curve = Curve.model_validate({"points": rows, "latency": latency, "rate": rate})
+    moved = curve.at_rate(other)
+    assert moved.rate == other
+    assert moved.seconds(size) == pytest.approx(latency + size / other, rel=1e-6)
+
+
+def test_no_point_becomes_faster_than_the_wire() -> None:
+    # 1 GB in 0.9 s on a wire of 1 GB/s was measured too fast; at 2 GB/s the change of -0.5 s would
+    # leave 0.4 s, less than the 0.5 s that the bytes need.
+    curve = Curve.model_validate({"points": [(10**9, 0.9)], "latency": 0, "rate": 1e9})
+    assert curve.at_rate(2e9).points[0].seconds == 0.5
+
+
+@given(curves(), st.floats(0.1, 10), SIZES)
+def test_slower_multiplies_every_time(curve: Curve, factor: float, size: int) -> None:
+    before = curve.seconds(size)  # asked first: what was derived must not be carried along
+    slower = curve.slower(factor)
+    assert slower.seconds(size) == pytest.approx(before * factor, rel=1e-9)
+    assert slower.service(size) == pytest.approx(curve.service(size) * factor, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("points", "complaint"),
+    [
+        ([(2, 1.0), (1, 2.0)], "grow in size"),
+        ([(1, 1.0), (1, 2.0)], "grow in size"),
+        ([(1, 0.0)], "above 0"),
+        ([(0, 1.0)], "above 0"),
+        ([(1, 1.0, 2.0)], "a pair"),
+    ],
+)
+def test_points_that_cannot_be_are_refused(points: list[tuple[float, ...]], complaint: str) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        Curve.model_validate({"points": points, "latency": 0, "rate": 1e9})
+
+
+def test_points_are_read_as_people_write_them() -> None:
+    curve = Curve.model_validate(
+        {"points": [["4KiB", "5.6us"]], "latency": "5us", "rate": "54.8GB/s"}
+    )
+    assert (curve.points[0].size_bytes, curve.points[0].seconds) == (4096, 5.6e-6)
