@@ -30,9 +30,7 @@ def update(w: World) -> None:
     w.sizes[CHANGED] = 0
     for tier in range(w.tiers):
         if tier > 0:
-            for resource in range(len(w.resources)):
-                if w.resources[resource].shifted:
-                    _shift_capacity(w, tier, resource)
+            _shift_capacities(w, tier)
         for at in range(w.sizes[DIRTY]):
             if w.classes[w.dirty[at]].tier == tier:
                 _set_count(w, w.dirty[at])
@@ -45,6 +43,13 @@ def update(w: World) -> None:
         for resource in range(len(w.resources)):
             w.resources[resource].shifted = 0
     w.sizes[DIRTY] = 0
+
+
+@jit
+def _shift_capacities(w: World, tier: int) -> None:
+    for resource in range(len(w.resources)):
+        if w.resources[resource].shifted:
+            _shift_capacity(w, tier, resource)
 
 
 @jit
@@ -188,7 +193,8 @@ def _free_until(w: World, number: int) -> float:
         return 0.0
     if slot.rising == 0:
         return math.inf
-    return spare / (slot.room + LOST * slot.risen)
+    free: float = spare / (slot.room + LOST * slot.risen)
+    return free
 
 
 @jit
@@ -241,7 +247,7 @@ def _full_at(w: World, number: int, now: float) -> float:
                 lowest = min(lowest, own)
         if room == 0.0:
             return math.inf
-        full = (slot.capacity - used) / room
+        full: float = (slot.capacity - used) / room
         if lowest > full:
             return max(full, 0.0)
         bar = full
