@@ -25,8 +25,6 @@ README = ROOT / "README.md"
 BLOCK = re.compile(
     r"^```(?P<kind>\w+)(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
 )
-    r"^```(?P<kind>\w+)(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
-)
 EXIT = re.compile(r"\s+# exit (\d+)$")
 
 
