@@ -76,7 +76,7 @@ def _hop_row(estimate: HopEstimate, flow: FlowEstimate) -> list[str | Cell]:
         chunk_words(hop, flow.size_bytes),
         str(hop.depth),
         str(hop.workers),
-        format_rate(estimate.rate_bytes_per_s),
+        format_rate(estimate.rate_bytes_per_s) if estimate.busy_s > 0 else "",
         format_time(estimate.busy_s),
         Cell(share=estimate.share),
         format_share(estimate.share),
@@ -105,11 +105,11 @@ def _totals(flow: FlowEstimate) -> list[Total]:
     """How the busy times become the flow's time."""
     totals = []
     serial = sum(hop.busy_s for hop in flow.hops)
-    if len(flow.hops) > 1 and serial > 0:
-        saved = serial - flow.steady_s
-        note = f", which saves {saved / serial * 100:.0f} %" if saved > 0.005 * serial else ""
+    saved = serial - flow.steady_s
+    if len(flow.hops) > 1 and saved > 0.005 * serial:
+        share = f"{saved / serial * 100:.0f} %"
         totals.append(Total("one after another", "busy", format_time(serial)))
-        totals.append(Total(f"overlapped{note}", "busy", format_time(flow.steady_s)))
+        totals.append(Total(f"overlapped, which saves {share}", "busy", format_time(flow.steady_s)))
     else:
         totals.append(Total("steady", "busy", format_time(flow.steady_s)))
     if flow.first_s > flow.steady_s * 1.0005:

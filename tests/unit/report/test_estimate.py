@@ -45,6 +45,17 @@ def test_the_times_add_up_on_the_page() -> None:
     assert re.search(r"with setup +2\.060 s", page)
 
 
+def test_a_hop_that_moves_nothing_has_no_rate_and_nothing_is_saved_by_it() -> None:
+    flow = results.flow_estimate()
+    mapped = flow.hops[0].model_copy(update={"busy_s": 0.0, "rate_bytes_per_s": 0.0})
+    carried = flow.hops[1].model_copy(update={"busy_s": 2.0})
+    page = text(results.estimate(flow.model_copy(update={"hops": (mapped, carried)})))
+    # 2 s busy of 2.01 s: no two hops that could overlap.
+    assert "0 B/s" not in page
+    assert "one after another" not in page
+    assert re.search(r" steady +2\.010 s", page)
+
+
 def test_flows_that_look_alike_are_shown_once_with_their_names() -> None:
     flows = [results.flow_estimate(f"load{i}") for i in range(8)]
     groups = flow_groups([*flows, results.flow_estimate("other", repeat=2)])
