@@ -63,6 +63,16 @@ def test_flows_that_look_alike_are_shown_once_with_their_names() -> None:
     page = text(results.estimate(*flows))
     assert "likewise load1, load2, load3, load4 and 3 more" in page
     assert page.count("buffered") == 1
+    assert "load0 and 7 alike" in page  # in the timeline
+
+
+def test_nodes_that_are_filled_alike_share_a_line() -> None:
+    estimate = results.estimate()
+    gpu = estimate.nodes[1]
+    gpus = tuple(gpu.model_copy(update={"name": f"gpu{i}"}) for i in range(8))
+    page = text(estimate.model_copy(update={"nodes": (*estimate.nodes[:1], *gpus)}))
+    assert "gpu0 and 7 alike" in page
+    assert "gpu1" not in page
 
 
 def test_only_explain_shows_every_candidate_and_the_arithmetic() -> None:
