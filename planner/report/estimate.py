@@ -38,7 +38,7 @@ def estimate_text(
         lines += ["", *flow_lines(flow, names, style)]
     lines += _timeline_lines(estimate, style)
     lines += _memory_lines(estimate.nodes, style)
-    lines += objective_lines(estimate.objectives, style)
+    lines += objective_lines(estimate.objectives, style, unknown="only a run knows")
     lines += reason_lines(estimate, style, explain=explain)
     for warning in estimate.warnings:
         lines += prose(f"! {warning}", style, indent=0, hang=2)
