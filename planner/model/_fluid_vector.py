@@ -28,7 +28,7 @@ class VectorLevels(Levels):
         self, counts: Iterable[tuple[int, float]], shifted: Sequence[int]
     ) -> list[int]:
         counts = list(counts)
-        if len(counts) < max(BURST, sum(self._active) // 2):
+        if len(counts) < BURST or 2 * len(counts) < sum(self._active):
             return super()._update_tier(counts, shifted)
         self._before.clear()
         for number, members in counts:
