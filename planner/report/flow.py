@@ -22,6 +22,9 @@ _COLUMNS = [
     Column("share", right=True, give_way=3),
 ]
 
+_ALL_EXPOSED = 0.9995
+"""Above this the four digits of exposed and whole time are the same: nothing is hidden."""
+
 
 def flow_groups(
     flows: Sequence[FlowEstimate],
@@ -116,4 +119,6 @@ def _totals(flow: FlowEstimate) -> list[Total]:
         totals.append(Total("with setup", "busy", format_time(flow.first_s)))
     if flow.repeat > 1:
         totals.append(Total(f"{flow.repeat} repeats", "busy", format_time(flow.duration_s)))
+    if flow.exposed_s < _ALL_EXPOSED * flow.duration_s:
+        totals.append(Total("not hidden by compute", "busy", format_time(flow.exposed_s)))
     return totals

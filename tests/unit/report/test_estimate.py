@@ -91,6 +91,17 @@ def test_doubling_is_told_with_its_gain() -> None:
     )
 
 
+def test_what_compute_hides_and_what_is_not_counted_is_told() -> None:
+    flow = results.flow_estimate()
+    hidden = results.estimate(flow.model_copy(update={"exposed_s": 0.5}))
+    page = text(hidden.model_copy(update={"context_s": 0.25}))
+    assert re.search(r"not hidden by compute +500\.0 ms", page)
+    assert "not counted: a new process starts the GPU context in 250.0 ms." in page
+    plain = text(results.estimate())
+    assert "hidden" not in plain
+    assert "context" not in plain
+
+
 def test_emulation_stands_in_the_first_line() -> None:
     assert "emulated: HBM stands in RAM" in text(results.estimate(emulated=True)).splitlines()[0]
 
