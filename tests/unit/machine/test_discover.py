@@ -271,6 +271,28 @@ def test_no_gpu_has_a_reason(root: Path, what: dict[str, Any], reason: str) -> N
     assert reason in (gpus.reason or "")
 
 
+def test_a_gpu_without_an_address_has_no_numa_node(root: Path) -> None:
+    library = FakeLibrary(count=1)
+
+    def unknown(_: int) -> None:
+        raise FakeError("Not Supported")
+
+    library.nvmlDeviceGetPciInfo = unknown  # type: ignore[attr-defined]
+    (gpu,) = read_gpus(root, lambda: library).gpus
+    assert (gpu.bus, gpu.numa) == (None, None)
+
+
+def test_a_file_system_that_does_not_tell_its_space_is_still_named(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("os.statvfs", fail)
+    disk = system.file_system(root, root)
+    assert disk == system.FileSystem(str(root), "xfs", "/dev/b", None, None)
+
+
 def test_a_driver_that_fails_on_the_way_is_a_reason_and_is_closed(root: Path) -> None:
     library = FakeLibrary()
 
