@@ -135,6 +135,14 @@ def test_any_single_value_can_be_replaced(machine: Machine) -> None:
     assert (forward.against, forward.curves["pageable"].latency) == (0.25, 20e-6)
 
 
+def test_of_two_names_that_fit_the_longer_is_meant(machine: Machine) -> None:
+    nodes = {"node1": machine.nodes["host0"], **machine.nodes}
+    both = machine.model_copy(update={"nodes": nodes})
+    changed = with_overrides(both, {"nodes.node1.host0.cores": "8", "nodes.node1.cores": "2"})
+    counts = [node.cores for node in changed.nodes.values() if isinstance(node, Ram)]
+    assert counts == [2, 4, 8]
+
+
 def test_rates_and_other_values_go_together(machine: Machine) -> None:
     overrides = {"links.pcie0.rate": "5GB/s", "nodes.host0.cores": "8"}
     changed = with_overrides(machine, overrides)
