@@ -38,13 +38,14 @@ class HostBuffer:
 
     """
 
-    __slots__ = ("_map", "address", "array", "pinned", "size", "view")
+    __slots__ = ("_map", "_skip", "address", "array", "pinned", "size", "view")
 
     def __init__(self, size: int, *, lead: int | None = None) -> None:
         room = max(size, 1) if lead is None else round_up(size + lead, PAGE) + 2 * PAGE
         skip = 0 if lead is None else PAGE + lead
         self.size = size
         self.pinned = False
+        self._skip = skip
         self._map = mmap.mmap(-1, room, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self.view = memoryview(self._map)[skip : skip + size]
         self.array: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)[skip : skip + size]
@@ -59,6 +60,11 @@ class HostBuffer:
             return
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(lambda part: part.fill(0), parts))
+
+    def around(self, start: int, length: int) -> memoryview:
+        """`length` bytes from `start` on, which may lie in the spare page at either end."""
+        at = self._skip + start
+        return memoryview(self._map)[at : at + length]
 
     def close(self) -> None:
         """Give the memory back."""
