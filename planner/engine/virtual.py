@@ -94,7 +94,9 @@ class _World:
         seconds = block.time
         if seconds is None:
             seconds = (block.bytes or 0) / gpu_rate(self.machine, block.gpu)
-        _, end = self.clock.serve(f"{block.gpu}.compute", seconds * block.repeat)
+        _, end = self.clock.serve(
+            f"{block.gpu}.compute", self.clock.now, seconds * block.repeat
+        )
         self.compute_ends[name] = end
         self.clock.at(end, lambda: self._ended(name))
 

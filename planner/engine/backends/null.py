@@ -36,9 +36,9 @@ class VirtualClock:
             action()
         return self.now
 
-    def serve(self, resource: str, seconds: float) -> tuple[float, float]:
-        """Queue for an engine now; returns when the service starts and ends."""
-        start = max(self.now, self.free.get(resource, 0.0))
+    def serve(self, resource: str, at: float, seconds: float) -> tuple[float, float]:
+        """Queue for an engine at `at`; returns when the service starts and ends."""
+        start = max(at, self.free.get(resource, 0.0))
         self.free[resource] = start + seconds
         return start, start + seconds
 
@@ -49,6 +49,15 @@ class Played:
 
     finish: float
     intervals: tuple[tuple[tuple[float, float], ...], ...]
+
+
+@dataclass(slots=True)
+class _Worker:
+    """A worker on the clock: what it does, its own time, and when each slot's chunk arrives."""
+
+    work: Iterator[tuple[int, int, int]]
+    now: float
+    arrived: list[float]
 
 
 class _Player:
@@ -74,46 +83,47 @@ class _Player:
         numbers = iter(range(len(self.chunks)))
         self.left = workers
         for _ in range(workers):
-            work = SHAPES[self.kinds](numbers, depth)
-            arrived = [self.clock.now] * depth
-            self.clock.at(self.clock.now, lambda work=work, slots=arrived: self._step(work, slots))
+            now = self.clock.now
+            one = _Worker(SHAPES[self.kinds](numbers, depth), now, [now] * depth)
+            self.clock.at(now, lambda one=one: self._step(one))
 
-    def _step(self, work: Iterator[tuple[int, int, int]], arrived: list[float]) -> None:
+    def _step(self, one: _Worker) -> None:
         """Follow one worker until it has to wait for the clock."""
-        clock = self.clock
-        for code, slot, chunk in work:
-            wake = clock.now
+        for code, slot, chunk in one.work:
             if code == WAIT:
-                wake = arrived[slot]
+                if one.arrived[slot] > one.now:
+                    one.now = one.arrived[slot]
+                    self.clock.at(one.now, lambda: self._step(one))
+                    return
             elif code == POOL:
-                wake = clock.now + self.stages[self.pool].seconds(self.chunks[chunk])
-                self.intervals[self.pool].append((clock.now, wake))
-                self._arrive(wake, last=self.pool == len(self.stages) - 1)
-            elif code == DMA:
-                arrived[slot] = self._engine(self.engines[0], chunk)
-            elif code == FOLLOW:
-                # The second engine takes the chunk when it has landed.
-                landed = arrived[slot]
-                clock.at(landed, lambda s=slot, c=chunk: self._second(work, arrived, s, c))
+                start = one.now
+                one.now += self.stages[self.pool].seconds(self.chunks[chunk])
+                self.intervals[self.pool].append((start, one.now))
+                self._arrive(one.now, last=self.pool == len(self.stages) - 1)
+                self.clock.at(one.now, lambda: self._step(one))
                 return
-            if wake > clock.now or code == POOL:
-                clock.at(wake, lambda: self._step(work, arrived))
+            elif code == DMA:
+                one.arrived[slot] = self._engine(self.engines[0], one.now, chunk)
+            elif code == FOLLOW:
+                # The second engine takes the chunk when it lands, and its place in that queue is
+                # settled then. The worker's own time goes on: it does not wait between.
+                landed = one.arrived[slot]
+                self.clock.at(landed, lambda: self._second(one, slot, chunk, landed))
                 return
         self.left -= 1
         if self.left == 0:
             found = tuple(tuple(rows) for rows in self.intervals)
-            clock.at(self.finish, lambda: self.done(Played(self.finish, found)))
+            end = max(self.finish, self.clock.now)
+            self.clock.at(end, lambda: self.done(Played(end, found)))
 
-    def _second(
-        self, work: Iterator[tuple[int, int, int]], arrived: list[float], slot: int, chunk: int
-    ) -> None:
-        arrived[slot] = self._engine(self.engines[1], chunk)
-        self._step(work, arrived)
+    def _second(self, one: _Worker, slot: int, chunk: int, landed: float) -> None:
+        one.arrived[slot] = self._engine(self.engines[1], landed, chunk)
+        self._step(one)
 
-    def _engine(self, k: int, chunk: int) -> float:
+    def _engine(self, k: int, at: float, chunk: int) -> float:
         """Queue a chunk on an engine; returns when it has arrived."""
         stage = self.stages[k]
-        start, end = self.clock.serve(stage.resource, stage.seconds(self.chunks[chunk]))
+        start, end = self.clock.serve(stage.resource, at, stage.seconds(self.chunks[chunk]))
         self.intervals[k].append((start, end))
         self._arrive(end + stage.lag, last=k == len(self.stages) - 1)
         return end + stage.lag
