@@ -23,13 +23,13 @@ from planner.units import format_rate, format_size, format_time
 
 _COLUMNS: Final = [
     Column("hop"),
-    Column("strategy", give_way=2),
+    Column("strategy", give_way=1),
     Column("predicted", right=True),
     Column("measured", right=True),
     Column("error"),
     Column(""),
-    Column("rate", right=True, give_way=1),
-    Column("predicted rate", right=True, give_way=1),
+    Column("rate", right=True, give_way=2),
+    Column("predicted rate", right=True, give_way=3),
 ]
 
 _BLAME_FROM: Final = 1.02
@@ -147,6 +147,8 @@ def _setup_rows(
 
 def _hop_row(hop: HopRun) -> list[str | Cell]:
     row = _time_row(hop_words(hop.hop), hop.hop.strategy, hop.predicted_s, hop.busy_s)
+    if hop.busy_s <= 0:  # a file that is mapped: no bytes move on this hop
+        return row
     rates = hop.rate_bytes_per_s, hop.predicted_rate_bytes_per_s
     return [*row[:6], format_rate(rates[0]), f"of {format_rate(rates[1])}"]
 
