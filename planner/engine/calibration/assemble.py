@@ -234,5 +234,3 @@ def _peers(found: Found) -> dict[str, Link]:
                 peer_access=True,
             )
     return links
-
-
