@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
-from planner.machine.curve import Curve
+from planner.machine.curve import Curve, Point
 
 MiB = 2**20
 SIZES = st.integers(1, 2**34)
