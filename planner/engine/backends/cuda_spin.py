@@ -18,8 +18,8 @@ extern "C" __global__ void spin(unsigned long long nanoseconds) {
 }
 """
 _LAST_S: Final = 0.002
-"""Seconds before the expected end from which the thread waits for the kernel itself: sleeping to the
-end would add the timer's lateness to every step."""
+"""Seconds before the expected end from which the thread waits for the kernel itself: to sleep until
+the end would add the timer's lateness to every step."""
 
 
 def spinner(cupy: Any, check: Callable[[], None]) -> Callable[[float], None]:
