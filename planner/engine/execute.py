@@ -42,10 +42,8 @@ def execute(  # noqa: PLR0913 - one keyword an option of the run
 
     Parameters
     ----------
-    plan, machine
-        What to do, and the machine that it runs on.
-    estimate
-        The prediction for that machine; its schedules are what is run.
+    plan, machine, estimate
+        What to do, the machine that it runs on, and the prediction for it, which is what is run.
     backend
         `cuda`, `host` (GPU memory emulated in RAM), `null` (a virtual clock), or `auto`; or a
         backend that is open, and stays so.
@@ -62,12 +60,8 @@ def execute(  # noqa: PLR0913 - one keyword an option of the run
 
     Raises
     ------
-    UnavailableError
-        This computer cannot run it.
-    InfeasibleError
-        It does not fit.
-    InputError
-        A file is missing, short, or in the way.
+    UnavailableError, InfeasibleError, InputError
+        This computer cannot run it, it does not fit, or a file is missing, short, or in the way.
     ExecutionError
         It began and failed.
 
