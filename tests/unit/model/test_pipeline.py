@@ -92,11 +92,6 @@ def test_a_pool_alone_goes_in_waves() -> None:
     assert exact([pool(1.0)], [1] * 5, workers=2, depth=1).total_s == 3.0
 
 
-def test_an_unknown_shape_is_refused() -> None:
-    with pytest.raises(ValueError, match="pool → pool"):
-        exact([pool(1.0), pool(1.0)], [1], workers=1, depth=1)
-
-
 def test_nothing_takes_no_time() -> None:
     assert exact([engine(1.0)], [], workers=1, depth=1).total_s == 0.0
     assert seconds([engine(1.0)], 0, 4, 1, 1) == 0.0
