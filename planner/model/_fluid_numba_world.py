@@ -152,7 +152,12 @@ def build_world(problem: Problem) -> World:
     free = np.flatnonzero(flows["waits"] == 0)
     begins = flows["start"][free] + flows["delay"][free]
     queued = flows["number"][flows["number"] != NO_CLASS]
-    heap_sizes = [len(slots), len(classes), len(flows), *np.bincount(queued, minlength=len(classes))]
+    heap_sizes = [
+        len(slots),
+        len(classes),
+        len(flows),
+        *np.bincount(queued, minlength=len(classes)),
+    ]
     heaps = np.zeros(len(heap_sizes), HEAP)
     first = _starts(np.array(heap_sizes, dtype=np.int64))
     heaps["first"] = first[:-1]

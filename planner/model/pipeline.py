@@ -23,8 +23,9 @@ from heapq import heappop, heappush
 from itertools import count
 
 from planner.model import chain
-from planner.model.stage import Busy, Stage as Stage, Trace as Trace, lengths as lengths
+from planner.model.stage import Busy, Stage, Trace, lengths
 
+__all__ = ["Stage", "Trace", "closed_form", "exact", "lengths", "seconds", "throughput"]
 
 FEW_WAVES = 16
 """Up to so many chunks for each slot the search follows every chunk: the formula averages over the
@@ -210,8 +211,12 @@ def throughput(stages: Sequence[Stage], chunk: int, workers: int, depth: int) ->
 
 def closed_form(stages: Sequence[Stage], size: int, chunk: int, workers: int, depth: int) -> float:
     """Seconds for `size` bytes by formula; good where every worker gets many chunks."""
-    if _is_chain(stages):
-        return chain.formula(stages, size, chunk, workers, depth)
+    form = chain.formula if _is_chain(stages) else _short_form
+    return form(stages, size, chunk, workers, depth)
+
+
+def _short_form(stages: Sequence[Stage], size: int, chunk: int, workers: int, depth: int) -> float:
+    """Seconds of a line of one or two stages by formula."""
     full, rest = divmod(size, chunk)
     chunks = full + (rest > 0)
     times = [stage.seconds(chunk) for stage in stages]

@@ -46,9 +46,12 @@ def choose_shape(movement: Movement, need: Need) -> Choice | str:
         shape = Shape(need.pins.chunk or max(movement.size, 1), need.pins.depth or 1)
         return Choice(shape, movement.seconds(shape))
     shapes = list(_shapes(movement, need))
-    fitting = [s for s in shapes if not movement.has_ring or s.ring <= need.pinned_budget]
+    room = need.pinned_budget
+    if movement.memlock is not None:
+        room = min(room, movement.memlock)
+    fitting = [s for s in shapes if not movement.has_ring or s.ring <= room]
     if not fitting:
-        return _too_small(movement, need, shapes)
+        return _too_small(movement, need, shapes, room)
     ranked = sorted((_score(movement, s), _taste(s), s) for s in fitting)
     exact = [(movement.seconds(s), s) for _, _, s in ranked[:SHORT_LIST]]
     best = min(t for t, _ in exact)
@@ -64,9 +67,15 @@ def _shapes(movement: Movement, need: Need) -> Iterator[Shape]:
     chunks = _pinned(pins.chunk, (c for c in CHUNKS if c < movement.size)) or [
         max(movement.size, 1)
     ]
-    depths = _pinned(pins.depth, DEPTHS if movement.has_ring else (1,))
+    # Without a ring only a stream, or a thread that works ahead, has a second chunk on the way.
+    alone = (2,) if movement.ahead or movement.streams else (1,)
+    depths = _pinned(pins.depth, DEPTHS if movement.has_ring else alone)
     workers = _pinned(pins.workers, (w for w in WORKERS if w <= need.cores))
-    if not movement.has_pool:
+    if movement.ahead:
+        workers = _pinned(
+            pins.workers, (1,)
+        )  # registration takes a lock of the driver: more threads do not help
+    elif not movement.has_pool:
         workers = _pinned(pins.workers, (1, 2))  # engines need no more than somebody who issues
     for chunk in chunks:
         for depth in depths:
@@ -95,15 +104,25 @@ def _taste(shape: Shape) -> tuple[int, int, int, int]:
     return (shape.ring, shape.workers, -shape.chunk, shape.depth)
 
 
-def _too_small(movement: Movement, need: Need, shapes: list[Shape]) -> str:
+def _too_small(movement: Movement, need: Need, shapes: list[Shape], room: int) -> str:
     """Why no ring fits, with the number that would."""
     if not shapes:
         return f"no number of workers fits into {need.cores} cores"
-    smallest = min(s.ring for s in shapes)
-    where = movement.crossings[0].host
+    smallest = min(shapes, key=lambda s: (s.ring, s.workers))
+    where = movement.ring_hosts[0]
+    pins = need.pins
+    fits = ""
+    if (pins.workers or pins.depth) and room >= CHUNKS[0]:
+        # What the plan pins is too much; the same budget holds something smaller.
+        slots = smallest.workers * smallest.depth
+        if room // slots >= CHUNKS[0]:
+            fits = f"; chunks of {format_size(room // slots // CHUNKS[0] * CHUNKS[0])} would fit"
+        elif pins.workers:
+            fits = f"; {room // smallest.chunk} workers with one slot each would fit"
+    limit = "memlock" if room < need.pinned_budget else "the budget"
     return (
-        f"its ring needs at least {format_size(smallest)} pinned on {where}, "
-        f"the budget is {format_size(need.pinned_budget)}"
+        f"its ring needs at least {format_size(smallest.ring)} pinned on {where}, "
+        f"{limit} is {format_size(room)}{fits}"
     )
 
 

@@ -58,6 +58,7 @@ class Busy:
         self.end = 0.0
 
     def add(self, start: float, end: float) -> None:
+        """Take one more interval in; none starts before one that was added already."""
         if end > self.end:
             self.total += end - max(start, self.end)
             self.end = end
