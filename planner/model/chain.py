@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from itertools import count
 
-from planner.model.stage import Busy, Stage, Trace, lengths
+from planner.model.stage import Busy, Costs, Stage, Trace, lengths
 
 
 class _Chain:
@@ -30,6 +30,7 @@ class _Chain:
         self.stages = stages
         self.chunks = iter(chunks)
         self.busy = [Busy() for _ in stages]
+        self.costs = [Costs(stage.seconds) for stage in stages]
         self.engine_free = [0.0] * len(stages)
         self.serving = [[False] * workers for _ in stages]
         self.waiting = [[deque[tuple[int, float]]() for _ in range(workers)] for _ in stages]
@@ -65,13 +66,13 @@ class _Chain:
                 self.waiting[k][worker].append((length, ends))
                 return
             self.serving[k][worker] = True
-            end = max(now + stage.seconds(length), ends)
+            end = max(now + self.costs[k][length], ends)
             self.busy[k].add(now, end)
             self.at(end, lambda now: self.free(k, worker, now))
             self.leave(k, worker, length, now, end)
             return
         start = max(now, self.engine_free[k])
-        end = start + stage.seconds(length)
+        end = start + self.costs[k][length]
         self.engine_free[k] = end
         self.busy[k].add(start, end)
         self.leave(k, worker, length, start, max(end, ends))

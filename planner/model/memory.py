@@ -35,7 +35,8 @@ def holdings(demand: Demand, candidate: Candidate, start: float, finish: float) 
     The destination stays; ring and buffers go when the flow ends. A source belongs to the user and
     counts where it is host or GPU memory, for as long as the flow needs it.
     """
-    need, found = demand.need, []
+    need = demand.need
+    found: list[Holding] = []
     way = candidate.way
     for movement, shape in zip(way.movements, candidate.shapes, strict=True):
         rings = movement.ring_hosts

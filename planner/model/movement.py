@@ -73,8 +73,9 @@ class Movement:
         """Bytes that the hosts let a network adapter pin, `None` where nothing is bounded."""
         if not any(s.name == "rdma" for s in self.strategies):
             return None
-        limits = [self.crossings[0].machine.nodes[h].memlock for h in self.ring_hosts]
-        return min((limit for limit in limits if limit is not None), default=None)
+        hosts = [self.crossings[0].machine.nodes[name] for name in self.ring_hosts]
+        limits = [h.memlock for h in hosts if isinstance(h, Ram) and h.memlock is not None]
+        return min(limits, default=None)
 
     @cached_property
     def tail(self) -> float:
@@ -99,7 +100,16 @@ class Movement:
         return moved + self.tail
 
     def trace(self, shape: Shape) -> Trace:
-        """Seconds and busy times of one repeat, chunk by chunk."""
+        """Seconds and busy times of one repeat, chunk by chunk; found once for each shape."""
+        if shape not in self._traces:
+            self._traces[shape] = self._trace(shape)
+        return self._traces[shape]
+
+    @cached_property
+    def _traces(self) -> dict[Shape, Trace]:
+        return {}
+
+    def _trace(self, shape: Shape) -> Trace:
         stages = self.stages(shape)
         if not stages or not self.size:
             return Trace(0.0, tuple(0.0 for _ in stages), 0.0)

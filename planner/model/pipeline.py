@@ -23,7 +23,7 @@ from heapq import heappop, heappush
 from itertools import count
 
 from planner.model import chain
-from planner.model.stage import Busy, Stage, Trace, lengths
+from planner.model.stage import Busy, Costs, Stage, Trace, lengths
 
 __all__ = ["Stage", "Trace", "closed_form", "exact", "lengths", "seconds", "throughput"]
 
@@ -39,6 +39,8 @@ class _Line:
         self.stages = stages
         self.chunks = iter(chunks)
         self.busy = [Busy() for _ in stages]
+        self.costs = [Costs(stage.seconds) for stage in stages]
+        self.lags = [stage.lag for stage in stages]
         self.free = [0.0] * len(stages)
         self.arrivals: list[float] = []
         self.events: list[tuple[float, int, Iterator[float]]] = []
@@ -46,15 +48,16 @@ class _Line:
 
     def engine(self, k: int, at: float, length: int) -> float:
         """Put a chunk on engine `k` at time `at`; returns when it has arrived."""
-        start = max(at, self.free[k])
-        end = start + self.stages[k].seconds(length)
+        free = self.free[k]
+        start = at if at > free else free
+        end = start + self.costs[k][length]
         self.free[k] = end
         self.busy[k].add(start, end)
-        return end + self.stages[k].lag
+        return end + self.lags[k]
 
     def pool(self, k: int, at: float, length: int) -> float:
         """A worker serves a chunk itself from time `at` on; returns when it is done."""
-        end = at + self.stages[k].seconds(length)
+        end = at + self.costs[k][length]
         self.busy[k].add(at, end)
         return end
 
@@ -193,20 +196,24 @@ def throughput(stages: Sequence[Stage], chunk: int, workers: int, depth: int) ->
     """Bytes per second of the pipeline once it is full."""
     if _is_chain(stages):
         return chain.throughput(stages, chunk, workers, depth)
-    times = [stage.seconds(chunk) for stage in stages]
+    return _pace(stages, [stage.seconds(chunk) for stage in stages], chunk, workers, depth)
+
+
+def _pace(
+    stages: Sequence[Stage], times: Sequence[float], chunk: int, workers: int, depth: int
+) -> float:
+    """Bytes per second of one or two stages that take `times` for a chunk."""
     rates = [
         (workers if stage.kind == "pool" else 1) * chunk / t
         for stage, t in zip(stages, times, strict=True)
+        if t > 0
     ]
     # All slots of the ring go round together: none starts again before its chunk has arrived.
     slots = workers * depth
     round_trip = sum(times) + sum(stage.lag for stage in stages)
-    if len(stages) > 1 or stages[0].kind == "engine":
+    if round_trip > 0 and (len(stages) > 1 or stages[0].kind == "engine"):
         rates.append(slots * chunk / round_trip)
-    if depth == 1 and any(stage.kind == "pool" for stage in stages) and len(stages) > 1:
-        # With one slot a worker waits for its DMA, which may queue behind the other workers'.
-        rates.append(workers * chunk / round_trip)
-    return min(rates)
+    return min(rates, default=float("inf"))
 
 
 def closed_form(stages: Sequence[Stage], size: int, chunk: int, workers: int, depth: int) -> float:
@@ -221,7 +228,7 @@ def _short_form(stages: Sequence[Stage], size: int, chunk: int, workers: int, de
     chunks = full + (rest > 0)
     times = [stage.seconds(chunk) for stage in stages]
     lag = sum(stage.lag for stage in stages)
-    rate = throughput(stages, chunk, workers, depth)
+    rate = _pace(stages, times, chunk, workers, depth)
     pool = next((k for k, stage in enumerate(stages) if stage.kind == "pool"), None)
     if pool is None:  # engines only: one fill, then the slowest sets the pace
         return sum(times) - chunk / rate + size / rate + lag

@@ -62,3 +62,16 @@ class Busy:
         if end > self.end:
             self.total += end - max(start, self.end)
             self.end = end
+
+
+class Costs(dict[int, float]):
+    """Service times of one stage by the length of the chunk: most chunks have the same."""
+
+    def __init__(self, seconds: Callable[[int], float]) -> None:
+        super().__init__()
+        self._seconds = seconds
+
+    def __missing__(self, length: int) -> float:
+        """Ask the stage, once."""
+        self[length] = found = self._seconds(length)
+        return found
