@@ -101,6 +101,8 @@ def decide(topology: Topology, need: Need, *, only: Collection[str] | None = Non
         else:
             found.append((candidate.duration(need.repeat), order, candidate))
     infeasible.extend(_no_link_for_gds(topology, need))
+    # Ways that differ only in a buffer on the way may lack the same thing: say it once.
+    infeasible = list({(r.strategies, r.route, r.reason): r for r in infeasible}.values())
     if not found:
         raise InfeasibleError(*_why_none(topology, need, infeasible))
     found.sort(key=lambda row: (row[0], row[1]))
@@ -196,10 +198,17 @@ def _slower(candidate: Candidate, repeat: int, best: float) -> Rejected:
     )
 
 
+def _told(rejected: Rejected) -> str:
+    """A rejected way and its reason, the strategy named once."""
+    names = " + ".join(rejected.strategies)
+    own = rejected.reason.startswith(f"{names}: ")
+    return rejected.reason if own else f"{names}: {rejected.reason}"
+
+
 def _why_none(topology: Topology, need: Need, infeasible: Sequence[Rejected]) -> tuple[str]:
     """The message for a flow that cannot go."""
     head = f"flow {need.name}: no way from {need.start} to {need.end}"
     if not infeasible:
         return (f"{head}: {topology.why_not(need.start, need.end)}",)
-    reasons = sorted({f"{' + '.join(r.strategies)}: {r.reason}" for r in infeasible})
+    reasons = sorted({_told(r) for r in infeasible})
     return (head + "\n  " + "\n  ".join(reasons),)

@@ -49,7 +49,7 @@ class _Line:
     def engine(self, k: int, at: float, length: int) -> float:
         """Put a chunk on engine `k` at time `at`; returns when it has arrived."""
         free = self.free[k]
-        start = at if at > free else free
+        start = max(free, at)
         end = start + self.costs[k][length]
         self.free[k] = end
         self.busy[k].add(start, end)

@@ -102,7 +102,23 @@ def ways(topology: Topology, need: Need) -> list[Way]:
         routes = topology.via(need.start, need.pins.route, need.end)
     else:
         routes = topology.routes(need.start, need.end)
+        routes += [r for r in _through_hosts(topology, need, routes) if r not in routes]
     return [way for route in routes for way in _label(machine, need, route)]
+
+
+def _through_hosts(topology: Topology, need: Need, routes: Sequence[Route]) -> list[Route]:
+    """Over a network, also the routes through the memory of both hosts.
+
+    They have a link more at each end than those from GPU to adapter, which many a machine wires but
+    cannot use for lack of GPUDirect.
+    """
+    machine = topology.machine
+    if not routes or all(machine.links[step.link].kind != "network" for step in routes[0]):
+        return []
+    ends = (need.start, need.end)
+    hosts = [getattr(machine.nodes[name], "host", name) for name in ends]
+    names = [host for host in hosts if host not in ends and host in machine.nodes]
+    return topology.via(need.start, names, need.end, cutoff=len(routes[0]) + 2) if names else []
 
 
 _Hop = tuple[Step, Strategy, Kind, Kind]

@@ -22,9 +22,12 @@ from planner.model.strategies.base import (
 )
 from planner.model.strategies.servers import wire_charges
 from planner.results import Cause, SetupStep
+from planner.units import format_size
 
 _SENDS = kinds("pageable", "pinned", "mapped", "fill", "drain")
 _RECEIVES = kinds("pageable", "pinned", "mapped", "fill")
+_PINNED = kinds("pinned", "mapped")
+"""Nobody pins a buffer on the way only to send it through a socket."""
 _REGISTERED = kinds("pinned", "mapped", "fill", "relay")
 
 
@@ -171,12 +174,12 @@ def _sockets(name: str, kind: Kind) -> tuple[Strategy, ...]:
     connect = _connect_sealed if sealed else _connect
     passing, remote = kinds(kind), kinds("remote")
     return (
-        Strategy(name, ("ram", "nic"), _SENDS, passing, bus, _host_to_nic, nothing),
+        Strategy(name, ("ram", "nic"), _SENDS, passing, bus, _host_to_nic, nothing, starts=_PINNED),
         Strategy(name, ("nic", "nic"), passing, passing, wire, _across, connect),
         Strategy(name, ("nic", "ram"), passing, _RECEIVES, bus, _nic_to_host, nothing),
         Strategy(name, ("nic", "remote"), passing, remote, wire, _across, connect),
-        Strategy(name, ("ram", "ram"), _SENDS, _RECEIVES, wire, direct, connect),
-        Strategy(name, ("ram", "remote"), _SENDS, remote, wire, direct, connect),
+        Strategy(name, ("ram", "ram"), _SENDS, _RECEIVES, wire, direct, connect, starts=_PINNED),
+        Strategy(name, ("ram", "remote"), _SENDS, remote, wire, direct, connect, starts=_PINNED),
     )
 
 
@@ -194,7 +197,8 @@ def _no_memory(crossing: Crossing) -> str | None:
     limit = crossing.ram.memlock
     if whole and limit is not None and crossing.size > limit:
         return (
-            f"RDMA would register {crossing.size} bytes on {crossing.host}, memlock allows {limit}"
+            f"RDMA would register {format_size(crossing.size)} on {crossing.host}, "
+            f"memlock allows {format_size(limit)}"
         )
     return None
 
