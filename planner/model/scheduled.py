@@ -47,9 +47,11 @@ def _way(topology: Topology, need: Need, schedule: FlowSchedule) -> Way:
     """The way whose links and strategies the schedule names."""
     # What the schedule does by name counts as asked for.
     asked = Pins(by_hop={f"{h.start} -> {h.end}": h.strategy for h in schedule.hops})
-    for way in ways(topology, replace(need, size=schedule.size_bytes, pins=asked)):
-        if _matches(way, schedule.hops):
-            return way
+    free = replace(need, size=schedule.size_bytes, pins=asked)
+    matching = [way for way in ways(topology, free) if _matches(way, schedule.hops)]
+    if matching:
+        # Buffers on the way may differ where the hops do not: the one that applies is meant.
+        return next((way for way in matching if way.lacks() is None), matching[0])
     told = ", ".join(f"{h.start} -> {h.end} by {h.strategy}" for h in schedule.hops)
     raise InfeasibleError(
         f"flow {need.name}: {topology.machine.name} has no way that matches the schedule ({told})"

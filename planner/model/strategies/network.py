@@ -176,9 +176,28 @@ def _sockets(name: str, kind: Kind) -> tuple[Strategy, ...]:
     return (
         Strategy(name, ("ram", "nic"), _SENDS, passing, bus, _host_to_nic, nothing, starts=_PINNED),
         Strategy(name, ("nic", "nic"), passing, passing, wire, _across, connect),
-        Strategy(name, ("nic", "ram"), passing, _RECEIVES, bus, _nic_to_host, nothing),
+        Strategy(
+            name,
+            ("nic", "ram"),
+            passing,
+            _RECEIVES,
+            bus,
+            _nic_to_host,
+            nothing,
+            ends=kinds("mapped"),
+        ),
         Strategy(name, ("nic", "remote"), passing, remote, wire, _across, connect),
-        Strategy(name, ("ram", "ram"), _SENDS, _RECEIVES, wire, direct, connect, starts=_PINNED),
+        Strategy(
+            name,
+            ("ram", "ram"),
+            _SENDS,
+            _RECEIVES,
+            wire,
+            direct,
+            connect,
+            starts=_PINNED,
+            ends=kinds("mapped"),
+        ),
         Strategy(name, ("ram", "remote"), _SENDS, remote, wire, direct, connect, starts=_PINNED),
     )
 
@@ -254,6 +273,7 @@ NETWORK: tuple[Strategy, ...] = (
         _no_memory,
         _rdma_in,
         _register,
+        ends=kinds("mapped"),
     ),
     Strategy("gpudirect_rdma", ("hbm", "nic"), _DEVICE, _RDMA, _no_gpudirect, _gpu_out, nothing),
     Strategy("gpudirect_rdma", ("nic", "hbm"), _RDMA, _DEVICE, _no_gpudirect, _gpu_in, nothing),
