@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import traceback
@@ -18,6 +19,10 @@ from planner.errors import ExitCode, PlannerError
 # typer's own name for it is not public: BadParameter -> UsageError -> ClickException.
 _CLICK_ERROR: Final[Any] = typer.BadParameter.__mro__[2]
 
+_COLLECT_AFTER: Final = 200_000
+"""Objects made before the collector looks for cycles. Imports make about 100,000 that stay: at
+Python's own 700 the collector takes a tenth of the start (measured 2026-11-29, Python 3.11)."""
+
 _UNDONE: Final = {
     "estimate": "nothing estimated",
     "execute": "nothing executed",
@@ -29,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line `arguments` (those of the process if `None`); the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     session = Session()
+    before = gc.get_threshold()
+    gc.set_threshold(_COLLECT_AFTER, *before[1:])
     try:
         code = _run(given, session)
         sys.stdout.flush()
@@ -37,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # end; with stdout elsewhere that stays quiet too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(ExitCode.DONE)
+    finally:
+        gc.set_threshold(*before)
     return code
 
 

@@ -22,7 +22,7 @@ from planner.units import Bytes, BytesPerSecond, Seconds
 class Point(BaseModel):
     """One measured copy: `size_bytes` took `seconds`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     size_bytes: Bytes
     seconds: Seconds
@@ -46,7 +46,7 @@ class Curve(BaseModel):
     half interquartile range of the times, `None` where none was kept.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     points: tuple[Annotated[Point, BeforeValidator(_point)], ...] = ()
     latency: Seconds = Field(ge=0)

@@ -37,7 +37,10 @@ def with_overrides(machine: Machine, overrides: Mapping[str, str]) -> Machine:
     """
     if not overrides:
         return machine
-    note = ", ".join(f"{path}={text}" for path, text in overrides.items())
+    before = machine.sources.get(SOURCE)
+    notes = [before.note] if before and before.note else []
+    notes += [f"{path}={text}" for path, text in overrides.items()]
+    note = ", ".join(notes)
     source = Provenance(kind="assumed", where="given by the reader", when="now", note=note)
     machine = machine.model_copy(update={"sources": {**machine.sources, SOURCE: source}})
     faults: list[Fault] = []
@@ -91,6 +94,8 @@ def _resolve(machine: Machine, path: str) -> tuple[str, ...]:
     rest = path
     steps: list[str] = []
     while rest:
+        if thing is None:
+            raise _RefusedError(f"{'.'.join(steps)} is not part of this machine")
         children = _children(thing)
         if len(steps) == 2 and steps[0] == "links":
             children["rate"] = None  # both directions
@@ -120,8 +125,15 @@ def _resolve(machine: Machine, path: str) -> tuple[str, ...]:
 def _set_rate(machine: Machine, name: str, way: str, text: str) -> Machine:
     link = machine.links[name]
     direction: Direction | None = getattr(link, way)
-    if direction is None:
-        raise _RefusedError(f"link {name} has no {way} direction")
+    if direction is None:  # `_resolve` has found the direction
+        return machine
+    # What was measured keeps its source, and so its spread; only the capacity is assumed now.
+    measured = direction.source or link.source or next(iter(machine.sources))
+    curves = {
+        key: curve if curve.source else curve.model_copy(update={"source": measured})
+        for key, curve in direction.curves.items()
+    }
+    direction = direction.model_copy(update={"curves": curves})
     changed = link.model_copy(update={way: at_rate(direction, _rate(text, direction.rate))})
     return machine.model_copy(update={"links": {**machine.links, name: changed}})
 

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -30,14 +30,14 @@ class CopyTable(BaseModel):
     then.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     workers: tuple[int, ...] = Field(min_length=1)
     rings: tuple[Bytes, ...] = Field(min_length=1)
     rates: tuple[tuple[BytesPerSecond | None, ...], ...]
     per_chunk: Seconds = 0.0
     per_piece: Seconds = 0.0
-    beside_dma: tuple[float, ...] | None = None
+    beside_dma: tuple[Annotated[float, Field(gt=0)], ...] | None = None
     one_slot: float = Field(default=1.0, gt=0)
     spread: float | None = Field(default=None, ge=0)
     source: str | None = None

@@ -73,14 +73,11 @@ class Topology:
 
     @cached_property
     def _leaving(self) -> dict[str, tuple[Step, ...]]:
-        """The steps that leave each place, in the order of the place they reach, then the link."""
+        """The steps that leave each place."""
         leaving: dict[str, list[Step]] = {name: [] for name in self.machine.nodes}
         for step in self._steps():
             leaving[step.start].append(step)
-        return {
-            name: tuple(sorted(steps, key=lambda step: (step.end, step.link)))
-            for name, steps in leaving.items()
-        }
+        return {name: tuple(steps) for name, steps in leaving.items()}
 
     def _hops_to(self, end: str) -> dict[str, int]:
         """How many links every place is away from `end`, at the least."""

@@ -163,16 +163,22 @@ class Written:
             known = _words(model) if model else []
             suggestion = nearest_of(str(path[-1]), known) or f"known keys: {', '.join(known)}"
             return self.fault(path, f'unknown key "{path[-1]}"', suggestion, at_key=True)
+        if kind == "missing" and isinstance(path[-1], int):
+            return self.fault(path[:-1], f"this list has no entry {path[-1] + 1}")
         if kind == "missing":
             return self.fault(path, f'the key "{path[-1]}" is missing', at_key=True)
-        if kind == "union_tag_not_found":
-            listed = f"one of: {', '.join(_NODES)}"
-            return self.fault(path, 'the key "kind" is missing', listed, at_key=True)
-        if kind == "union_tag_invalid":
-            path = (*path, "kind")
-            return self.fault(path, *_not_one_of(self.at(path), list(_NODES)))
+        if kind.startswith("union_tag"):
+            return self._of_kind((*path, "kind"))
         at_key = detail["loc"][-1:] == ("[key]",)
         return self.fault(path, *_of_value(detail, self.at(path)), at_key=at_key)
+
+    def _of_kind(self, path: Path) -> Fault:
+        """A node whose kind is missing or unknown, so that nothing more can be said of it."""
+        given = self.at(path)
+        if given is None:
+            listed = f"one of: {', '.join(_NODES)}"
+            return self.fault(path, 'the key "kind" is missing', listed, at_key=True)
+        return self.fault(path, *_not_one_of(given, list(_NODES)))
 
     def _model(self, path: Path) -> type[BaseModel] | None:
         """The part of the schema that is written at `path`."""
@@ -238,6 +244,7 @@ _BOUNDS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
 _WANTED: Final[Mapping[str, str]] = {
     "int": "a whole number, like 8",
     "float": "a number, like 0.02",
+    "finite": "a finite number",
     "bool": "true or false",
     "string": "one line of text",
     "list": "a list: [ … ]",
@@ -255,6 +262,8 @@ def _plain(detail: ErrorDetails, given: Any) -> str:
         return f"{shown} must be {_BOUNDS[kind](context)}"
     if kind in ("too_short", "string_too_short"):
         return "this must not be empty"
+    if kind == "too_long":
+        return f"this list has more than {context['max_length']} entries"
     wanted = _WANTED.get(kind.split("_")[0])
     if wanted:
         return f"{'nothing' if given is None else shown} is written where {wanted} belongs"

@@ -8,21 +8,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numba
 
-from planner.model import (
-    _fluid_events,
-    _fluid_numba_events,
-    _fluid_numba_levels,
-    _fluid_numba_world,
-    _fluid_repair,
-)
 from planner.model._fluid_events import Trace
-from planner.model._fluid_numba_events import play
+from planner.model._fluid_numba_events import Log, play
 from planner.model._fluid_numba_world import World, build_world
 from planner.model._fluid_problem import Problem
+
+Play = Callable[[World, bool], tuple[int, Log]]
 
 
 def run(problem: Problem, *, record: bool) -> Trace:
@@ -41,31 +36,24 @@ def run(problem: Problem, *, record: bool) -> Trace:
     )
 
 
-def _with_cache() -> Callable[[World, bool], Any]:
+def _with_cache() -> Play:
     """The compiled `play`, kept between processes where numba finds a folder that it may write.
 
     numba's cache looks at the file of the kept function only. The fingerprint of the others comes
     in by a closure, so it is part of the key, and an edit of any of them compiles anew.
     """
-    sources = (
-        _fluid_events,
-        _fluid_repair,
-        _fluid_numba_events,
-        _fluid_numba_levels,
-        _fluid_numba_world,
-    )
-    text = b"".join(Path(str(module.__file__)).read_bytes() for module in sources)
-    fingerprint = hashlib.sha256(text).hexdigest()
+    sources = sorted(Path(__file__).parent.glob("_fluid_*.py"))
+    fingerprint = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 
-    def entry(world: World, record: bool) -> Any:  # noqa: FBT001
+    def entry(world: World, record: bool) -> tuple[int, Log]:  # noqa: FBT001
         if len(fingerprint) == 0:
             return 0, [(0.0, 0, 0.0)]
         return play(world, record)
 
     try:
-        return numba.njit(cache=True)(entry)  # type: ignore[no-any-return]
+        return cast("Play", numba.njit(cache=True)(entry))
     except RuntimeError:  # no folder: neither beside this file nor in the user's cache
-        return numba.njit(entry)  # type: ignore[no-any-return]
+        return cast("Play", numba.njit(entry))
 
 
 _play = _with_cache()

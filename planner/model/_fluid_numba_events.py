@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 
 from planner.model._fluid_events import TOGETHER
-from planner.model._fluid_numba_levels import update
+from planner.model._fluid_levels import CAP
+from planner.model._fluid_numba_repair import update
 from planner.model._fluid_numba_world import (
     CHANGED,
     DIRTY,
@@ -22,7 +23,6 @@ from planner.model._fluid_numba_world import (
     put,
 )
 from planner.model._fluid_problem import NO_CLASS
-from planner.model._fluid_repair import CAP
 
 Log = list[tuple[float, int, float]]
 
@@ -44,13 +44,7 @@ def play(w: World, record: bool) -> tuple[int, Log]:  # noqa: FBT001
         if w.sizes[DIRTY] == 0:
             continue
         events += 1
-        for at in range(w.sizes[DIRTY]):
-            number = w.dirty[at]
-            w.classes[number].dirty = 0
-            if w.classes[number].count == 0.0:
-                _set_rate(w, number, now, 0.0)
-                if record:
-                    log.append((now, number, 0.0))
+        _stop_idle(w, now)
         update(w)
         for at in range(w.sizes[CHANGED]):
             number = w.changed[at]
@@ -60,10 +54,20 @@ def play(w: World, record: bool) -> tuple[int, Log]:  # noqa: FBT001
 
 
 @jit
+def _stop_idle(w: World, now: float) -> None:
+    for at in range(w.sizes[DIRTY]):
+        number = w.dirty[at]
+        w.classes[number].dirty = 0
+        if w.classes[number].count == 0.0:
+            _set_rate(w, number, now, 0.0)
+
+
+@jit
 def _first_key(w: World, heap: int) -> float:
     if w.heaps[heap].size == 0:
         return math.inf
-    return w.nodes[w.heaps[heap].first].key
+    key: float = w.nodes[w.heaps[heap].first].key
+    return key
 
 
 @jit
@@ -79,11 +83,12 @@ def _next_begin(w: World) -> float:
 def _take_begin(w: World, begin: float) -> int:
     """The flow that begins next, at `begin`, taken off the queue or the heap."""
     if _first_key(w, TO_BEGIN) == begin:
-        item = w.nodes[w.heaps[TO_BEGIN].first].item
+        item: int = w.nodes[w.heaps[TO_BEGIN].first].item
         drop(w, TO_BEGIN, item)
         return item - len(w.slots) - len(w.classes)
     w.sizes[QUEUE] += 1
-    return w.queue[w.sizes[QUEUE] - 1]
+    flow: int = w.queue[w.sizes[QUEUE] - 1]
+    return flow
 
 
 @jit

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import chain
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.model._fluid_levels import CAP, LOOSE
 from planner.model._fluid_problem import NO_CLASS, Problem
-from planner.model._fluid_repair import CAP, LOOSE
 
 Ints = NDArray[np.int64]
 Records = Any
@@ -82,8 +82,8 @@ TO_LOOK, TO_FINISH, TO_BEGIN, FLOWS_OF_CLASS = range(4)
 
 def jit(function: Function) -> Function:
     """Compile when a compiled function first calls it; dividing by zero gives inf or nan."""
-    compiled: Function = numba.njit(error_model="numpy")(function)
-    return compiled
+    # Inlined into the one cached function: calls that pass `World` on would cost twice the time.
+    return cast("Function", numba.njit(error_model="numpy", forceinline=True)(function))
 
 
 @jit

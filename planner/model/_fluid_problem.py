@@ -185,21 +185,21 @@ def _classify(
 ) -> tuple[Classes, list[int]]:
     classes = Classes()
     tier_of = {priority: tier for tier, priority in enumerate(priorities)}
-    spelled: dict[object, int] = {}  # as the caller spelled the charges
-    sorted_: dict[object, int] = {}  # in the order of the resources
+    known: dict[object, int] = {}  # as the caller spells the charges, and in order
     flow_class = [NO_CLASS] * len(flows)
     replicated = any(resource.members > 1 for resource in resources)
     for index, flow in enumerate(flows):
-        key = (tuple(flow.charges.items()), flow.weight, flow.cap, flow.priority)
-        number = spelled.get(key)
+        spelled = tuple(flow.charges.items())
+        key = (spelled, flow.weight, flow.cap, flow.priority)
+        number = known.get(key)
         if number is None:
             charges = _charges(resources, flow)
-            exact = (charges, flow.weight, flow.cap, flow.priority)
-            number = sorted_.get(exact)
+            if charges != spelled:
+                number = known.get((charges, flow.weight, flow.cap, flow.priority))
             if number is None:
                 number = _add(classes, resources, flow, charges, tier_of[flow.priority])
-                sorted_[exact] = number
-            spelled[key] = number
+                known[charges, flow.weight, flow.cap, flow.priority] = number
+            known[key] = number
         if replicated:
             _check_members(resources, flow)
         flow_class[index] = number
@@ -208,18 +208,20 @@ def _classify(
 
 def _charges(resources: Sequence[Resource], flow: FluidFlow) -> tuple[tuple[int, float], ...]:
     """The charges that are not zero, sorted by resource; checked."""
-    for index, charge in flow.charges.items():
-        if not 0 <= index < len(resources):
-            raise ValueError(
-                f"flow {flow.name!r}: charges resource {index}, "
-                f"but there are {len(resources)} resources, numbered from 0"
-            )
+    charges = sorted(flow.charges.items())
+    if charges and not (charges[0][0] >= 0 and charges[-1][0] < len(resources)):
+        wrong = charges[0][0] if charges[0][0] < 0 else charges[-1][0]
+        raise ValueError(
+            f"flow {flow.name!r}: charges resource {wrong}, "
+            f"but there are {len(resources)} resources, numbered from 0"
+        )
+    for index, charge in charges:
         if not 0.0 <= charge < math.inf:
             raise ValueError(
                 f"flow {flow.name!r}: charges {resources[index].name!r} {charge} times; "
                 "a multiplicity must be finite and at least 0"
             )
-    return tuple(sorted((index, charge) for index, charge in flow.charges.items() if charge > 0.0))
+    return tuple([pair for pair in charges if pair[1] > 0.0])
 
 
 def _check_members(resources: Sequence[Resource], flow: FluidFlow) -> None:
@@ -240,13 +242,13 @@ def _add(
     tier: int,
 ) -> int:
     """The number of the new class, or `NO_CLASS` where nothing bounds its rate."""
-    bounded = any(resources[index].capacity < math.inf for index, _ in charges)
-    if not bounded and flow.cap == math.inf:
+    unlimited = all(resources[index].capacity == math.inf for index, _ in charges)
+    if unlimited and flow.cap == math.inf:
         return NO_CLASS
     first = tier * len(resources)
-    classes.slots.append(tuple(first + index for index, _ in charges))
+    classes.slots.append(tuple([first + index for index, _ in charges]))
     # On one of M equal resources only members / M of the flow's members are found.
-    classes.charge.append(tuple(charge / resources[index].members for index, charge in charges))
+    classes.charge.append(tuple([charge / resources[i].members for i, charge in charges]))
     classes.weight.append(flow.weight)
     classes.cap.append(flow.cap)
     classes.tier.append(tier)

@@ -13,20 +13,28 @@ two events all rates are constant, so finish times are exact up to rounding.
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
 
-from planner.model import _fluid_events
+from planner.errors import UnavailableError
+from planner.model._fluid_events import Trace, run
 from planner.model._fluid_problem import NO_CLASS, Problem, build
 from planner.model._fluid_repair import Levels
 from planner.model._fluid_types import FluidFlow, FluidResult, RateChange, Resource
+from planner.model._fluid_vector import VectorLevels
 
 __all__ = ["FluidFlow", "FluidResult", "RateChange", "Resource", "simulate"]
 
 Helper = Literal["auto", "numpy", "python", "numba"]
+
+_WORTH_COMPILING = 5000
+# Classes from which on numba is the better choice unasked: 6,000 classes that begin together take
+# Python 11 s, about as much as the 12 s of compiling once and 0.7 s of running; later processes
+# load what was compiled in 0.3 s (measured 2026-11-29, Python 3.11, shared x86-64 core).
 
 
 def simulate(
@@ -47,28 +55,44 @@ def simulate(
     record
         Also return every change of every rate.
     helper
-        What does the arithmetic: all give the same answer.
+        What does the arithmetic; all give the same answer. "python" uses plain lists, "numpy"
+        arrays as well where very many flows begin at once, "numba" compiles everything (the extra
+        `fast`; seconds on the first use on a computer). "auto" takes numba if it is installed and
+        the input large enough to repay that, else numpy.
 
     Raises
     ------
     ValueError
         A number out of its range, an index out of range, members that do not spread evenly, flows
         that wait for one another in a circle, or a flow that can never finish; it names the flow.
+    UnavailableError
+        The helper is "numba", which is not installed.
     """
     if helper not in get_args(Helper):
         raise ValueError(f"helper {helper!r} is none of {', '.join(get_args(Helper))}")
     problem = build(resources, flows)
-    if helper == "numba":
-        from planner.model import _fluid_numba
-
-        trace = _fluid_numba.run(problem, record=record)
-    else:
-        trace = _fluid_events.run(problem, Levels(problem), record=record)
+    trace = _play(problem, helper, record=record)
     return _result(problem, flows, trace, record=record)
 
 
+def _play(problem: Problem, helper: Helper, *, record: bool) -> Trace:
+    has_numba = importlib.util.find_spec("numba") is not None
+    if helper == "numba" and not has_numba:
+        raise UnavailableError(
+            "the compiled simulation needs numba, which is not installed",
+            hint="pip install 'transfer-planner[fast]', or leave the choice to helper=\"auto\"",
+        )
+    large = len(problem.classes.slots) >= _WORTH_COMPILING
+    if helper == "numba" or (helper == "auto" and has_numba and large):
+        from planner.model import _fluid_numba
+
+        return _fluid_numba.run(problem, record=record)
+    levels = Levels(problem) if helper == "python" else VectorLevels(problem)
+    return run(problem, levels, record=record)
+
+
 def _result(
-    problem: Problem, flows: Sequence[FluidFlow], trace: _fluid_events.Trace, *, record: bool
+    problem: Problem, flows: Sequence[FluidFlow], trace: Trace, *, record: bool
 ) -> FluidResult:
     for flow, finish in zip(flows, trace.finish, strict=True):
         if math.isnan(finish):  # no event is left that could end it
@@ -104,7 +128,7 @@ def _load(problem: Problem) -> tuple[float, ...]:
     return tuple(load)
 
 
-def _rates(problem: Problem, trace: _fluid_events.Trace) -> tuple[RateChange, ...]:
+def _rates(problem: Problem, trace: Trace) -> tuple[RateChange, ...]:
     """The changes of the classes' rates, told apart for the flows that were in them."""
     by_class: dict[int, list[tuple[float, float]]] = {}
     for time, number, rate in trace.log:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from planner.report.flow import flow_groups, flow_lines
 from planner.report.objectives import objective_lines
 from planner.report.reasons import reason_lines
@@ -12,6 +14,7 @@ from planner.results import Estimate, NodeUse
 from planner.units import format_size, format_time
 
 _TIMELINE_CELLS = 40
+_NAMES_LENGTH = 16
 
 
 def estimate_text(
@@ -35,7 +38,7 @@ def estimate_text(
         lines += ["", *flow_lines(flow, names, style)]
     lines += _timeline_lines(estimate, style)
     lines += _memory_lines(estimate.nodes, style)
-    lines += objective_lines(estimate.objectives, style)
+    lines += objective_lines(estimate.objectives, style, unknown="only a run knows")
     lines += reason_lines(estimate, style, explain=explain)
     for warning in estimate.warnings:
         lines += prose(f"! {warning}", style, indent=0, hang=2)
@@ -95,10 +98,15 @@ def headline(estimate: Estimate) -> str:
 
 def _timeline_lines(estimate: Estimate, style: Style) -> list[str]:
     """When each flow and compute block runs, where there is more than one of them."""
-    spans = [(f.name, f.start_s, f.finish_s) for f in estimate.flows]
-    spans += [(c.name, c.start_s, c.finish_s) for c in estimate.compute]
-    if len(spans) < 2 or estimate.makespan_s <= 0:
+    if len(estimate.flows) + len(estimate.compute) < 2 or estimate.makespan_s <= 0:
         return []
+    starts = {flow.name: flow.start_s for flow in estimate.flows}
+    ends = {flow.name: flow.finish_s for flow in estimate.flows}
+    spans = [
+        (_and_alike(names), min(map(starts.__getitem__, names)), max(map(ends.__getitem__, names)))
+        for _, names in flow_groups(estimate.flows)
+    ]
+    spans += [(c.name, c.start_s, c.finish_s) for c in estimate.compute]
     rows = []
     for name, start, finish in spans:
         offset = round(start / estimate.makespan_s * _TIMELINE_CELLS)
@@ -115,9 +123,21 @@ def _timeline_lines(estimate: Estimate, style: Style) -> list[str]:
     return ["", *table(columns, rows, style, indent=2)]
 
 
+def _and_alike(names: Sequence[str]) -> str:
+    """`gpu0`, `gpu0, gpu1`, or `load0 and 7 alike` where all names would take too much room."""
+    all_names = ", ".join(names)
+    if len(names) == 1 or len(all_names) <= _NAMES_LENGTH:
+        return all_names
+    return f"{names[0]} and {len(names) - 1} alike"
+
+
 def _memory_lines(nodes: tuple[NodeUse, ...], style: Style) -> list[str]:
     """Peak memory of each node against what it has."""
-    rows = [_memory_row(node) for node in nodes if node.peak_bytes or node.pinned_bytes]
+    alike: dict[NodeUse, list[str]] = {}
+    for node in nodes:
+        if node.peak_bytes or node.pinned_bytes:
+            alike.setdefault(node.model_copy(update={"name": ""}), []).append(node.name)
+    rows = [_memory_row(node, _and_alike(names)) for node, names in alike.items()]
     if not rows:
         return []
     columns = [
@@ -131,12 +151,12 @@ def _memory_lines(nodes: tuple[NodeUse, ...], style: Style) -> list[str]:
     return ["", *table(columns, rows, style, indent=2)]
 
 
-def _memory_row(node: NodeUse) -> list[str | Cell]:
+def _memory_row(node: NodeUse, name: str) -> list[str | Cell]:
     fits = node.capacity_bytes is None or node.peak_bytes <= node.capacity_bytes
     limit = node.pinned_limit_bytes
     fits = fits and (limit is None or node.pinned_bytes <= limit)
     return [
-        node.name,
+        name,
         format_size(node.peak_bytes),
         f"of {format_size(node.capacity_bytes)}" if node.capacity_bytes else "",
         format_size(node.pinned_bytes) if node.pinned_bytes else "",

@@ -22,6 +22,9 @@ _COLUMNS = [
     Column("share", right=True, give_way=3),
 ]
 
+_ALL_EXPOSED = 0.9995
+"""Above this the four digits of exposed and whole time are the same: nothing is hidden."""
+
 
 def flow_groups(
     flows: Sequence[FlowEstimate],
@@ -76,7 +79,7 @@ def _hop_row(estimate: HopEstimate, flow: FlowEstimate) -> list[str | Cell]:
         chunk_words(hop, flow.size_bytes),
         str(hop.depth),
         str(hop.workers),
-        format_rate(estimate.rate_bytes_per_s),
+        format_rate(estimate.rate_bytes_per_s) if estimate.busy_s > 0 else "",
         format_time(estimate.busy_s),
         Cell(share=estimate.share),
         format_share(estimate.share),
@@ -105,15 +108,17 @@ def _totals(flow: FlowEstimate) -> list[Total]:
     """How the busy times become the flow's time."""
     totals = []
     serial = sum(hop.busy_s for hop in flow.hops)
-    if len(flow.hops) > 1 and serial > 0:
-        saved = serial - flow.steady_s
-        note = f", which saves {saved / serial * 100:.0f} %" if saved > 0.005 * serial else ""
+    saved = serial - flow.steady_s
+    if len(flow.hops) > 1 and saved > 0.005 * serial:
+        share = f"{saved / serial * 100:.0f} %"
         totals.append(Total("one after another", "busy", format_time(serial)))
-        totals.append(Total(f"overlapped{note}", "busy", format_time(flow.steady_s)))
+        totals.append(Total(f"overlapped, which saves {share}", "busy", format_time(flow.steady_s)))
     else:
         totals.append(Total("steady", "busy", format_time(flow.steady_s)))
     if flow.first_s > flow.steady_s * 1.0005:
         totals.append(Total("with setup", "busy", format_time(flow.first_s)))
     if flow.repeat > 1:
         totals.append(Total(f"{flow.repeat} repeats", "busy", format_time(flow.duration_s)))
+    if flow.exposed_s < _ALL_EXPOSED * flow.duration_s:
+        totals.append(Total("not hidden by compute", "busy", format_time(flow.exposed_s)))
     return totals

@@ -18,15 +18,20 @@ _COLUMNS = [
 ]
 
 
-def objective_lines(objectives: Sequence[ObjectiveResult], style: Style) -> list[str]:
-    """One line an objective: mark, text, value, margin, and while what it holds."""
+def objective_lines(
+    objectives: Sequence[ObjectiveResult], style: Style, *, unknown: str
+) -> list[str]:
+    """One line an objective: mark, text, value, margin, and while what it holds.
+
+    `unknown` stands for a value that this kind of result cannot have.
+    """
     if not objectives:
         return []
     rows = []
     for objective in objectives:
         mark, tone = objective_mark(objective)
         known = objective.value is not None
-        value = quantity(objective.value or 0.0, objective.unit) if known else "only a run knows"
+        value = quantity(objective.value or 0.0, objective.unit) if known else unknown
         holds = f"holds while {objective.holds_while}" if objective.holds_while else ""
         row: list[str | Cell] = [
             Cell(mark, tone),

@@ -23,6 +23,9 @@ def reason_lines(estimate: Estimate, style: Style, *, explain: bool) -> list[str
             lines += prose(f"{name}within 1 % of the best: {flow.flat}", style, hang=2)
         if not explain:
             lines += _runner_up(flow, name, style)
+    if estimate.context_s > 0:
+        context = format_time(estimate.context_s)
+        lines += prose(f"not counted: a new process starts the GPU context in {context}.", style)
     if explain:
         for flow in groups:
             lines += _explained(flow, style)

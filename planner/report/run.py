@@ -53,7 +53,7 @@ def run_text(run: Run, style: Style, *, saved: str | None = None) -> str:
     for flow in run.flows:
         lines += ["", *_flow_lines(flow, run, style)]
     lines += ["", *_makespan_lines(run, style)]
-    lines += objective_lines(run.objectives, style)
+    lines += objective_lines(run.objectives, style, unknown="not measured")
     notes = _blame_lines(run, style)
     notes += [line for w in run.waived for line in prose(f"waived: {w}", style, hang=2)]
     lines += ["", *notes] if notes else []

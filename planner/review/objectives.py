@@ -7,14 +7,17 @@ before anything ran) is neither met nor missed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from planner.plan.objectives import Objective
 from planner.results import Estimate, FlowEstimate, FlowRun, NodeUse, ObjectiveResult, Run
+from planner.review.verdict import distance
 
 _SECONDS_PER_HOUR: Final = 3600.0
+
+_F = TypeVar("_F", FlowEstimate, FlowRun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +34,9 @@ class Metrics:
 def estimate_metrics(estimate: Estimate) -> Metrics:
     """Every metric that an estimate has."""
     values: dict[str, float] = {"makespan": estimate.makespan_s}
-    for flow in estimate.flows:
-        values |= _flow_values(flow, flow.exposed_s)
+    for name, flows in _by_plan_name(estimate.flows).items():
+        values |= _flow_values(name, flows)
+        values[f"{name}.exposed"] = max(flow.exposed_s for flow in flows)
     for block in estimate.compute:
         values[f"{block.name}.duration"] = block.duration_s
     shares = {use.name: use.share for use in estimate.resources}
@@ -49,32 +53,41 @@ def run_metrics(run: Run) -> Metrics:
     run allocated; transfer time hidden behind compute is not measured, so `exposed` is absent.
     """
     values: dict[str, float] = {"makespan": run.makespan_s}
-    for flow in run.flows:
-        values |= _flow_values(flow, None)
-        values[f"{flow.name}.p50"] = flow.p50_s
-        values[f"{flow.name}.p95"] = flow.p95_s
-        values[f"{flow.name}.error"] = flow.error_factor
+    for name, flows in _by_plan_name(run.flows).items():
+        values |= _flow_values(name, flows)
+        values[f"{name}.p50"] = max(flow.p50_s for flow in flows)
+        values[f"{name}.p95"] = max(flow.p95_s for flow in flows)
+        values[f"{name}.error"] = max((flow.error_factor for flow in flows), key=distance)
     values |= _measured_busy(run)
     _add_cost(values, run.estimate.machine)
     memory, capacities = _memory(run.estimate.nodes)
     return Metrics({**values, **memory}, capacities)
 
 
-def _flow_values(flow: FlowEstimate | FlowRun, exposed_s: float | None) -> dict[str, float]:
-    values = {
-        f"{flow.name}.duration": flow.duration_s,
-        f"{flow.name}.first": flow.first_s,
-        f"{flow.name}.steady": flow.steady_s,
-        f"{flow.name}.rate": _rate(flow),
+def _by_plan_name(flows: Sequence[_F]) -> dict[str, list[_F]]:
+    """The flows by the name that the plan gives them.
+
+    A plan's flow with `for_each` or several destinations is several here, `load[gpu0]` and so on;
+    a metric of `load` is that of its slowest copy, and its rate that of all bytes together.
+    """
+    found: dict[str, list[_F]] = {}
+    for flow in flows:
+        found.setdefault(flow.name.partition("[")[0], []).append(flow)
+        if "[" in flow.name:
+            found[flow.name] = [flow]
+    return found
+
+
+def _flow_values(name: str, flows: Sequence[FlowEstimate] | Sequence[FlowRun]) -> dict[str, float]:
+    """The metrics that estimates and runs share."""
+    slowest = max(flow.duration_s for flow in flows)
+    moved = sum(flow.size_bytes * flow.repeat for flow in flows)
+    return {
+        f"{name}.duration": slowest,
+        f"{name}.first": max(flow.first_s for flow in flows),
+        f"{name}.steady": max(flow.steady_s for flow in flows),
+        f"{name}.rate": moved / slowest if slowest > 0 else 0.0,
     }
-    if exposed_s is not None:
-        values[f"{flow.name}.exposed"] = exposed_s
-    return values
-
-
-def _rate(flow: FlowEstimate | FlowRun) -> float:
-    """Bytes/s of all repeats over the duration."""
-    return flow.size_bytes * flow.repeat / flow.duration_s if flow.duration_s > 0 else 0.0
 
 
 def _measured_busy(run: Run) -> dict[str, float]:

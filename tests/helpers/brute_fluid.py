@@ -48,6 +48,11 @@ class Answer:
     load: list[Fraction] = field(default_factory=list)
 
 
+def known(time: Fraction | None) -> Fraction:
+    assert time is not None
+    return time
+
+
 def brute_fluid(resources: Sequence[Resource], flows: Sequence[FluidFlow]) -> Answer:
     """Play the flows to the end; the capacities must be finite and the flows able to finish."""
     singles = [
@@ -91,9 +96,9 @@ def brute_fluid(resources: Sequence[Resource], flows: Sequence[FluidFlow]) -> An
     for single in singles:
         assert single.finish == first[single.flow].finish, "the members of a class drift apart"
     return Answer(
-        [s.ready for s in first],
-        [s.begin for s in first],
-        [s.finish for s in first],
+        [known(s.ready) for s in first],
+        [known(s.begin) for s in first],
+        [known(s.finish) for s in first],
         busy,
         [used[r] / Fraction(resource.capacity) for r, resource in enumerate(resources)],
     )
@@ -109,8 +114,9 @@ def _settle(flows: Sequence[FluidFlow], singles: list[Single], now: Fraction) ->
             if single.finish is not None:
                 continue
             if single.ready is None:
-                ends = [s.finish for s in singles if s.flow in flow.after]
-                if None not in ends:
+                before = [s.finish for s in singles if s.flow in flow.after]
+                ends = [end for end in before if end is not None]
+                if len(ends) == len(before):
                     single.ready = max([Fraction(flow.start), *ends])
                     news = True
             if single.ready is not None and single.begin is None:
@@ -132,7 +138,10 @@ def _set_rates(singles: list[Single], capacity: dict[Place, Fraction]) -> None:
         rising = [s for s in singles if s.moves and s.priority == priority]
         while rising:
             # How far can all rise together from where they are?
-            need = {p: sum(s.charges[p] * s.weight for s in rising if p in s.charges) for p in left}
+            need = {
+                p: sum((s.charges[p] * s.weight for s in rising if p in s.charges), Fraction(0))
+                for p in left
+            }
             rooms = [left[place] / need[place] for place in left if need[place]]
             rooms += [(s.cap - s.rate) / s.weight for s in rising if s.cap is not None]
             rise = min(rooms)

@@ -119,6 +119,8 @@ def test_all_faults_are_reported_at_once_in_the_order_of_the_file() -> None:
         ("cores: 4", "cores: 4, setup: {rate: 1GB/s}", "rate", 'unknown key "rate"', "register"),
         ("cores: 4", "cores: 0", "0}", '"0" must be at least 1', None),
         ("cores: 4", "cores: 4.5", "4.5", "a whole number", None),
+        ("cores: 4", "cores: 4, cost: inf", "inf", "a finite number", None),
+        ("10GB/s\n", "1e400GB/s\n", "1e400", "out of all proportion", "25GB/s"),
         ("cores: 4", "cores: 4, cost: cheap", "cheap", "a number, like", None),
         ("4GB}", "4GB, emulated: perhaps}", "perhaps", "true or false", None),
         ("host: host0", "host: hots0", "hots0", "no ram node", '"host0"'),
@@ -128,6 +130,9 @@ def test_all_faults_are_reported_at_once_in_the_order_of_the_file() -> None:
         ("kind: pcie\n", "kind: pci\n", "pci", '"pci" is not known', '"pcie"'),
         ("[host0, gpu0]", "[host0, host0]", "pcie0:", "two different places", None),
         ("[host0, gpu0]", "host0", "host0", "a list", None),
+        ("[host0, gpu0]", "[host0]", "[host0]", "no entry 2", None),
+        ("[host0, gpu0]", "[host0, gpu0, gpu0]", "[host0, gpu0, ", "more than 2 entries", None),
+        ("[4KiB, 6us]", "{size: 4KiB, seconds: 6us, size_bytes: 4KiB}", "size:", "key", "size_"),
         ("6us]", "6]", "6], [1MiB", '"6" has no unit', "6s or 6ms"),
         ("[4KiB, 6us]", "[4KiB]", "[4KiB]", "a point is a pair", None),
         ("latency: 5us, ", "", "pinned:", 'key "latency" is missing', None),
@@ -169,6 +174,7 @@ def test_the_path_of_a_fault_has_no_word_that_the_file_has_not() -> None:
         ("name: *b\n", (1, 7), "this is not YAML"),
         ("name: \x00\n", (1, 1), "this is not YAML"),
         ("[" * 2000, None, "this is not YAML"),
+        ("{a: " * 900 + "}" * 900, None, "nested too deeply"),
     ],
 )
 def test_what_is_no_machine_at_all_is_one_fault(
@@ -203,6 +209,19 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "bytes.yaml").write_bytes(b"name: \xff\n")
     with pytest.raises(MachineError, match="UTF-8"):
         load_machine("bytes.yaml", directory=tmp_path)
+
+
+def test_a_file_that_may_not_be_read_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "m.yaml").write_text(SMALL)
+
+    def refuse(*_: object, **__: object) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(MachineError, match=r"m\.yaml cannot be read: Permission denied"):
+        load_machine("m.yaml", directory=tmp_path)
 
 
 def test_here_is_measured_and_not_loaded() -> None:

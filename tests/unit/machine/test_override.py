@@ -6,6 +6,7 @@ from planner.errors import MachineError
 from planner.machine.load import load_machine, parse_machine
 from planner.machine.override import with_overrides
 from planner.machine.schema import Direction, Hbm, Machine, Ram
+from planner.machine.shift import shifted
 
 MiB = 2**20
 TEXT = """\
@@ -92,6 +93,25 @@ def test_what_was_changed_says_that_it_is_assumed(machine: Machine) -> None:
     assert changed.source_of(backward.source) == machine.sources["me"]
 
 
+def test_curves_keep_the_source_and_the_spread_that_they_were_measured_with(
+    machine: Machine,
+) -> None:
+    noisy = machine.sources["me"].model_copy(update={"spread": 0.25})
+    spread = machine.model_copy(update={"sources": {"me": noisy}})
+    changed = with_overrides(spread, {"links.pcie0.rate": "5GB/s"})
+    forward, _ = ways(changed)
+    assert forward.curves["pinned"].source == "me"
+    slow, _ = ways(shifted(changed, "low"))
+    assert slow.curves["pinned"].rate == pytest.approx(5e9 / 1.25)
+    assert slow.rate == pytest.approx(5e9 / 1.25)
+
+
+def test_a_second_round_of_overrides_remembers_the_first(machine: Machine) -> None:
+    once = with_overrides(machine, {"links.pcie0.rate": "5GB/s"})
+    twice = with_overrides(once, {"nodes.host0.cores": "8"})
+    assert twice.sources["override"].note == "links.pcie0.rate=5GB/s, nodes.host0.cores=8"
+
+
 def test_any_single_value_can_be_replaced(machine: Machine) -> None:
     changed = with_overrides(
         machine,
@@ -113,6 +133,14 @@ def test_any_single_value_can_be_replaced(machine: Machine) -> None:
     assert (gpu.capacity, changed.name) == (80 * 10**9, "other")
     forward, _ = ways(changed)
     assert (forward.against, forward.curves["pageable"].latency) == (0.25, 20e-6)
+
+
+def test_of_two_names_that_fit_the_longer_is_meant(machine: Machine) -> None:
+    nodes = {"node1": machine.nodes["host0"], **machine.nodes}
+    both = machine.model_copy(update={"nodes": nodes})
+    changed = with_overrides(both, {"nodes.node1.host0.cores": "8", "nodes.node1.cores": "2"})
+    counts = [node.cores for node in changed.nodes.values() if isinstance(node, Ram)]
+    assert counts == [2, 4, 8]
 
 
 def test_rates_and_other_values_go_together(machine: Machine) -> None:
@@ -139,7 +167,7 @@ def test_without_overrides_the_machine_is_the_same(machine: Machine) -> None:
         ("links.pcie0.rate", "5", "no unit", "5GB/s"),
         ("links.pcie0.rate", "0", "above 0", "leave the direction out"),
         ("links.pcie0.rate", "fastx", "not a factor", "1.15x"),
-        ("links.one-way.backward.rate", "1GB/s", 'backward has no "rate"', "single value"),
+        ("links.one-way.backward.rate", "1GB/s", "backward is not part of this machine", None),
         ("nodes.host0.cores", "few", "a whole number", None),
         ("nodes.gpu0.capacity", "80", "no unit", "80GB"),
         ("nodes.gpu0.host", "gpu0", "no ram node", None),

@@ -88,6 +88,7 @@ def test_slower_divides_every_rate_and_keeps_holes() -> None:
         ({"rates": ((None, None), (32e9, 16e9))}, "at least one measured"),
         ({"rates": ((0.0, 4e9), (32e9, 16e9))}, "above 0"),
         ({"beside_dma": (1.0,)}, "one factor for each"),
+        ({"beside_dma": (1.0, 0.0)}, "greater than 0"),
     ],
 )
 def test_a_table_that_is_no_table_is_refused(changes: dict[str, Any], complaint: str) -> None:

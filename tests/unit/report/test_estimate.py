@@ -45,6 +45,17 @@ def test_the_times_add_up_on_the_page() -> None:
     assert re.search(r"with setup +2\.060 s", page)
 
 
+def test_a_hop_that_moves_nothing_has_no_rate_and_nothing_is_saved_by_it() -> None:
+    flow = results.flow_estimate()
+    mapped = flow.hops[0].model_copy(update={"busy_s": 0.0, "rate_bytes_per_s": 0.0})
+    carried = flow.hops[1].model_copy(update={"busy_s": 2.0})
+    page = text(results.estimate(flow.model_copy(update={"hops": (mapped, carried)})))
+    # 2 s busy of 2.01 s: no two hops that could overlap.
+    assert "0 B/s" not in page
+    assert "one after another" not in page
+    assert re.search(r" steady +2\.010 s", page)
+
+
 def test_flows_that_look_alike_are_shown_once_with_their_names() -> None:
     flows = [results.flow_estimate(f"load{i}") for i in range(8)]
     groups = flow_groups([*flows, results.flow_estimate("other", repeat=2)])
@@ -52,6 +63,16 @@ def test_flows_that_look_alike_are_shown_once_with_their_names() -> None:
     page = text(results.estimate(*flows))
     assert "likewise load1, load2, load3, load4 and 3 more" in page
     assert page.count("buffered") == 1
+    assert "load0 and 7 alike" in page  # in the timeline
+
+
+def test_nodes_that_are_filled_alike_share_a_line() -> None:
+    estimate = results.estimate()
+    gpu = estimate.nodes[1]
+    gpus = tuple(gpu.model_copy(update={"name": f"gpu{i}"}) for i in range(8))
+    page = text(estimate.model_copy(update={"nodes": (*estimate.nodes[:1], *gpus)}))
+    assert "gpu0 and 7 alike" in page
+    assert "gpu1" not in page
 
 
 def test_only_explain_shows_every_candidate_and_the_arithmetic() -> None:
@@ -68,6 +89,17 @@ def test_doubling_is_told_with_its_gain() -> None:
     assert "storage0 (disk0 → host0) twice as fast would give 1.060 s, 49 % less." in text(
         results.estimate()
     )
+
+
+def test_what_compute_hides_and_what_is_not_counted_is_told() -> None:
+    flow = results.flow_estimate()
+    hidden = results.estimate(flow.model_copy(update={"exposed_s": 0.5}))
+    page = text(hidden.model_copy(update={"context_s": 0.25}))
+    assert re.search(r"not hidden by compute +500\.0 ms", page)
+    assert "not counted: a new process starts the GPU context in 250.0 ms." in page
+    plain = text(results.estimate())
+    assert "hidden" not in plain
+    assert "context" not in plain
 
 
 def test_emulation_stands_in_the_first_line() -> None:

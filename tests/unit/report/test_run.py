@@ -77,3 +77,9 @@ def test_the_page_keeps_its_width(width: int) -> None:
     page = text(run, Style(width=width, unicode=False))
     assert page.isascii()
     assert max(map(len, page.splitlines())) <= width
+
+
+def test_an_objective_that_a_run_does_not_measure_is_said_to_be_that() -> None:
+    unknown = results.objective(passed=None, text="weights.exposed <= 1s")
+    page = text(results.run(objectives=(unknown,)))
+    assert re.search(r"\?  weights.exposed <= 1s +not measured", page)

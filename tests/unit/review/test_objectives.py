@@ -21,6 +21,22 @@ def test_an_estimate_knows_its_metrics() -> None:
     assert metrics.values["storage0.busy"] == 0.971
 
 
+def test_a_flow_with_copies_is_as_slow_as_its_slowest() -> None:
+    slow = results.flow_estimate("load[gpu1]").model_copy(update={"duration_s": 4.0})
+    estimate = results.estimate(results.flow_estimate("load[gpu0]"), slow)
+    values = estimate_metrics(estimate).values
+    assert values["load[gpu0].duration"] == pytest.approx(2.06)
+    assert values["load.duration"] == 4.0
+    assert values["load.rate"] == 28e9 / 4.0  # both copies' bytes
+
+
+def test_the_error_of_copies_is_the_one_farthest_off() -> None:
+    run = results.run(
+        results.flow_run("load[gpu0]", factor=1.2), results.flow_run("load[gpu1]", factor=0.5)
+    )
+    assert run_metrics(run).values["load.error"] == 0.5  # 2x off, the other 1.2x
+
+
 def test_a_link_counts_its_busier_direction_and_rests_at_zero() -> None:
     estimate = results.estimate()
     machine: dict[str, object] = {"links": dict.fromkeys(("storage0", "pcie0", "idle"))}

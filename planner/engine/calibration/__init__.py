@@ -1,0 +1,1 @@
+"""What `calibrate` measures, one file a thing."""

@@ -1,0 +1,160 @@
+"""What a copy engine at work on the ring leaves of the copy capacity, from runs of the pipeline.
+
+C(W, R) is measured without DMA. A joint run tells how fast the pipeline really is, and the factor
+`beside_dma` is what makes the model's own formula give the same time. It holds everything that the
+copies alone do not show: memory traffic of the DMA, and on a computer without a GPU the processor
+that the emulated copy engine takes away from the workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from planner.machine.schema import CopyName, Machine, Ram
+from planner.machine.tables import CopyTable
+from planner.machine.topology import Topology
+from planner.model.movement import Movement
+from planner.model.need import Need
+from planner.model.strategies import Kind, Shape
+from planner.model.ways import ways
+
+LEAST: Final = 0.02
+"""The smallest factor looked for: an emulated engine on one core leaves no less than a fiftieth."""
+MOST: Final = 4.0
+"""The largest: joint runs beat copies alone only by noise, or where the ring is cached better."""
+LINK: Final = 0.01
+"""A run within a hundredth of what the link alone allows says nothing of the copies."""
+STEPS: Final = 40
+"""Halvings of the interval, far below any noise: 4 / 2^40."""
+
+PATHS: Final[Mapping[CopyName, tuple[str, ...]]] = {
+    "file": ("buffered", "pinned"),
+    "memory": ("staged",),
+    "save": ("pinned", "buffered"),
+    "save_memory": ("staged",),
+}
+"""The strategies, hop by hop, of the pipeline that each kind of copy stage takes part in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """A measured run of a pipeline: `size` bytes by `shape` took `seconds`."""
+
+    copy: CopyName
+    shape: Shape
+    size: int
+    seconds: float
+    spread: float = 0.0
+
+
+def need(machine: Machine, copy: CopyName, size: int, *, gpu: str = "gpu0") -> Need:
+    """The need of which the pipeline of `copy` is one way: to or from the GPU, disk or memory."""
+    ends: dict[CopyName, tuple[str, Kind, str, Kind]] = {
+        "file": ("disk0", "file", gpu, "device"),
+        "memory": ("host0", "pageable", gpu, "device"),
+        "save": (gpu, "device", "disk0", "file"),
+        "save_memory": (gpu, "device", "host0", "pageable"),
+    }
+    start, first, end, last = ends[copy]
+    host = machine.nodes["host0"]
+    cores = host.cores if isinstance(host, Ram) else 1
+    return Need(copy, start, end, size, first, last, pinned_budget=1 << 62, cores=cores)
+
+
+def movement(machine: Machine, copy: CopyName, size: int, *, gpu: str = "gpu0") -> Movement:
+    """The pipeline of `copy` on the machine; raises `ValueError` if it has none."""
+    for way in ways(Topology(machine), need(machine, copy, size, gpu=gpu)):
+        if way.names == PATHS[copy] and len(way.movements) == 1 and way.lacks() is None:
+            return way.movements[0]
+    raise ValueError(f"{machine.name} has no pipeline of {copy} copies")
+
+
+def with_table(machine: Machine, copy: CopyName, table: CopyTable) -> Machine:
+    """The machine with another table of one kind of copy."""
+    nodes = dict(machine.nodes)
+    for name, node in nodes.items():
+        if isinstance(node, Ram) and copy in node.copy_rates:
+            rates = {**node.copy_rates, copy: table}
+            nodes[name] = node.model_copy(update={"copy_rates": rates})
+    return machine.model_copy(update={"nodes": nodes})
+
+
+def _table(machine: Machine, copy: CopyName) -> CopyTable:
+    host = machine.nodes["host0"]
+    if not isinstance(host, Ram):
+        raise TypeError("host0 is the host's memory")
+    return host.copy_rates[copy]
+
+
+def predicted(machine: Machine, joint: Joint, table: CopyTable) -> float:
+    """Seconds that the model gives for a joint run with this table."""
+    changed = with_table(machine, joint.copy, table)
+    return movement(changed, joint.copy, joint.size).seconds(joint.shape)
+
+
+def factor(machine: Machine, joint: Joint) -> float:
+    """The share of C that makes the model's time equal the measured one.
+
+    Where the link limits, no share up to 1 matters, and it is 1 (or what the run proves to be
+    there, if that is more).
+    """
+    table = _table(machine, joint.copy).model_copy(update={"one_slot": 1.0})
+
+    def time(share: float) -> float:
+        shares = tuple(share for _ in table.workers)
+        return predicted(machine, joint, table.model_copy(update={"beside_dma": shares}))
+
+    proved = joint.size / joint.seconds / table.rate(joint.shape.workers, joint.shape.ring)
+    if joint.seconds <= time(MOST) * (1 + LINK):
+        return max(1.0, proved)
+    return _solve(time, joint.seconds, MOST)
+
+
+def _solve(time: Callable[[float], float], seconds: float, most: float) -> float:
+    """The share up to `most` at which `time(share)`, which falls with it, is `seconds`."""
+    low, high = LEAST, most
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        if time(middle) > seconds:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def coupled(machine: Machine, joints: Sequence[Joint]) -> Machine:
+    """The machine with `beside_dma` and `one_slot` of every kind of copy that was run jointly.
+
+    Runs with two slots and more settle `beside_dma` of their workers; counts between take the
+    nearest smaller count's share. Runs with one slot then settle `one_slot`.
+    """
+    for copy in dict.fromkeys(joint.copy for joint in joints):
+        own = [joint for joint in joints if joint.copy == copy]
+        shares = {j.shape.workers: factor(machine, j) for j in own if j.shape.depth > 1}
+        table = _table(machine, copy)
+        if shares:
+            filled = tuple(_nearest(shares, workers) for workers in table.workers)
+            table = table.model_copy(update={"beside_dma": filled})
+        single = [joint for joint in own if joint.shape.depth == 1]
+        if single:
+            machine = with_table(machine, copy, table)
+            table = table.model_copy(update={"one_slot": _one_slot(machine, single[0], table)})
+        machine = with_table(machine, copy, table)
+    return machine
+
+
+def _nearest(shares: Mapping[int, float], workers: int) -> float:
+    """The share of the largest measured count up to `workers`, else of the smallest."""
+    below = [count for count in shares if count <= workers]
+    return shares[max(below) if below else min(shares)]
+
+
+def _one_slot(machine: Machine, joint: Joint, table: CopyTable) -> float:
+    """The further share of a ring with one slot a worker, at most 1: one slot gains nothing."""
+
+    def time(share: float) -> float:
+        return predicted(machine, joint, table.model_copy(update={"one_slot": share}))
+
+    return _solve(time, joint.seconds, 1.0)

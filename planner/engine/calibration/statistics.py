@@ -1,0 +1,44 @@
+"""Medians and spreads of a handful of samples.
+
+A calibration predicts with medians and gives intervals from quartiles, so a single bad sample
+changes neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Median of some samples, their relative half interquartile range, and how many they were."""
+
+    median: float
+    spread: float
+    samples: int
+
+
+def quartile(ordered: Sequence[float], share: float) -> float:
+    """The value below which `share` of the sorted samples lie, linear between neighbours."""
+    at = share * (len(ordered) - 1)
+    low = int(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+
+def summary(samples: Iterable[float]) -> Summary:
+    """Median and relative half interquartile range; raises `ValueError` without any sample."""
+    ordered = sorted(samples)
+    if not ordered:
+        raise ValueError("a summary needs at least one sample")
+    middle = quartile(ordered, 0.5)
+    half = (quartile(ordered, 0.75) - quartile(ordered, 0.25)) / 2
+    return Summary(middle, half / abs(middle) if middle else 0.0, len(ordered))
+
+
+def typical(spreads: Iterable[float]) -> float | None:
+    """The median of many spreads, `None` where there is none."""
+    found = list(spreads)
+    return median(found) if found else None

@@ -1,0 +1,79 @@
+"""Recorded transcripts: the estimate of every plan, as text and as JSON, and the help of all verbs.
+
+The form is the claim here; what the numbers should be is worked out in the tests of the model.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner.cli import main
+from planner.cli.app import VERBS
+from planner.errors import ExitCode
+from tests.helpers.golden import Golden
+
+ROOT = Path(__file__).resolve().parent.parent
+PLANS = sorted(path.stem for path in (ROOT / "plans").glob("*.yaml"))
+
+
+@pytest.fixture(autouse=True)
+def _in_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths in transcripts are relative to the checkout."""
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_the_estimate_of_a_plan(
+    plan: str, golden: Golden, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["estimate", f"plans/{plan}.yaml", "--width", "100"])
+    out, err = capsys.readouterr()
+    assert (code, err) == (ExitCode.DONE, "")
+    golden.check(f"estimate/{plan}.txt", out)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_the_estimate_of_a_plan_as_json(
+    plan: str, golden: Golden, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["estimate", f"plans/{plan}.yaml", "--json"]) == ExitCode.DONE
+    body = json.loads(capsys.readouterr().out)
+    # The machine is a file of its own, and tested as one.
+    body["machine"] = {"name": body["machine"]["name"]}
+    text = json.dumps(_rounded(body), indent=2, ensure_ascii=False)
+    golden.check(f"estimate/{plan}.json", text.replace(str(ROOT), "<checkout>"))
+
+
+def _rounded(value: Any) -> Any:
+    """Floats to six digits: the last ones differ between processors."""
+    if isinstance(value, dict):
+        return {key: _rounded(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_rounded(inner) for inner in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def test_an_estimate_explained(golden: Golden, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", "plans/llm_load.yaml", "--explain", "--width", "100"]) == ExitCode.DONE
+    golden.check("estimate/llm_load.explain.txt", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("verb", ["", *VERBS])
+def test_the_help(verb: str, golden: Golden, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, "--help"] if verb else ["--help"]) == ExitCode.DONE
+    golden.check(f"help/{verb or 'planner'}.txt", capsys.readouterr().out)
+
+
+def test_the_check_of_all_plans(golden: Golden, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", *(f"plans/{plan}.yaml" for plan in PLANS)]) == ExitCode.DONE
+    golden.check("check/plans.txt", capsys.readouterr().out)
+
+
+def test_a_plan_resolved(golden: Golden, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["check", "plans/llm_load.yaml", "--resolved", "--set", "weights=70GB"]
+    assert main(arguments) == ExitCode.DONE
+    golden.check("check/llm_load.resolved.txt", capsys.readouterr().out)

@@ -1,0 +1,108 @@
+"""Joint runs become factors with which the model reproduces them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from planner.engine.calibration.coupling import Joint, coupled, factor, movement, with_table
+from planner.machine.load import load_machine
+from planner.machine.schema import CopyName, Machine, Ram
+from planner.machine.tables import CopyTable
+from planner.model.strategies import Shape
+
+MIB = 1 << 20
+SIZE = 2 << 30
+COPIES: tuple[CopyName, ...] = ("file", "memory", "save", "save_memory")
+
+
+def _table(machine: Machine, copy: CopyName) -> CopyTable:
+    host = machine.nodes["host0"]
+    assert isinstance(host, Ram)
+    return host.copy_rates[copy]
+
+
+def _machine() -> Machine:
+    """One H200 with a table of every kind of copy, slow enough that copies limit: 4 GB/s a worker
+    up to 8 workers, beside a link of 55 GB/s."""
+    machine = load_machine("h200-sxm-1")
+    table = CopyTable(
+        workers=(1, 2, 4, 8), rings=(64 * MIB,), rates=((4e9,), (8e9,), (16e9,), (32e9,))
+    )
+    host = machine.nodes["host0"]
+    assert isinstance(host, Ram)
+    rates = dict.fromkeys(COPIES, table)
+    nodes = {**machine.nodes, "host0": host.model_copy(update={"copy_rates": rates})}
+    return machine.model_copy(update={"nodes": nodes})
+
+
+def _measured(machine: Machine, copy: CopyName, shape: Shape, **truth: object) -> Joint:
+    """What a machine whose table has the `truth` would measure."""
+    real = with_table(machine, copy, _table(machine, copy).model_copy(update=truth))
+    return Joint(copy, shape, SIZE, movement(real, copy, SIZE).seconds(shape))
+
+
+@pytest.mark.parametrize("copy", COPIES)
+@pytest.mark.parametrize("share", [0.3, 0.7, 1.2])
+def test_a_factor_is_found_again(copy: CopyName, share: float) -> None:
+    machine = _machine()
+    joint = _measured(machine, copy, Shape(4 * MIB, 2, 4), beside_dma=(share,) * 4)
+    assert factor(machine, joint) == pytest.approx(share, rel=1e-6)
+
+
+def test_where_the_link_limits_the_copies_keep_all_they_have() -> None:
+    # 32 GB/s x 4 = 128 GB/s of copies beside a link of 55: the run shows 55, which is 1.7 times
+    # what the table has for eight workers, so that much is proved.
+    machine = _machine()
+    joint = _measured(machine, "memory", Shape(8 * MIB, 2, 8), beside_dma=(4.0,) * 4)
+    proved = joint.size / joint.seconds / 32e9
+    assert proved == pytest.approx(1.68, abs=0.05)
+    assert factor(machine, joint) == pytest.approx(proved)
+    # With 128 GB/s in the table itself, the same run proves less than that: nothing is lost.
+    rates = ((16e9,), (32e9,), (64e9,), (128e9,))
+    faster = with_table(
+        machine, "memory", _table(machine, "memory").model_copy(update={"rates": rates})
+    )
+    assert factor(faster, joint) == 1.0
+
+
+def test_the_coupled_machine_reproduces_every_run() -> None:
+    machine = _machine()
+    truth = {"beside_dma": (0.9, 0.8, 0.7, 0.6)}
+    joints = [_measured(machine, "file", Shape(4 * MIB, 2, w), **truth) for w in (1, 2, 4, 8)]
+    single = _measured(machine, "file", Shape(4 * MIB, 1, 4), **truth, one_slot=0.95)
+    found = coupled(machine, [*joints, single])
+    for joint in (*joints, single):
+        seconds = movement(found, "file", SIZE).seconds(joint.shape)
+        assert seconds == pytest.approx(joint.seconds, rel=1e-6)
+    assert _table(found, "memory") == _table(machine, "memory")
+
+
+def test_counts_between_take_the_share_of_the_next_smaller_one() -> None:
+    machine = _machine()
+    joints = [
+        _measured(machine, "memory", Shape(4 * MIB, 2, workers), beside_dma=(share,) * 4)
+        for workers, share in ((2, 0.8), (8, 0.5))
+    ]
+    found = _table(coupled(machine, joints), "memory").beside_dma
+    assert found == pytest.approx((0.8, 0.8, 0.8, 0.5), rel=1e-6)
+
+
+def test_a_slower_run_gives_a_smaller_share() -> None:
+    machine = _machine()
+    joint = _measured(machine, "save", Shape(4 * MIB, 2, 2), beside_dma=(0.8,) * 4)
+    slower = replace(joint, seconds=joint.seconds * 1.25)
+    # Copies limit, and their time is in inverse proportion to the share: 0.8 / 1.25 = 0.64, but
+    # for the few chunks of filling.
+    assert factor(machine, slower) == pytest.approx(0.64, rel=0.02)
+
+
+def test_a_machine_without_a_table_has_no_pipeline() -> None:
+    machine = load_machine("h200-sxm-1")
+    host = machine.nodes["host0"]
+    bare = machine.model_copy(
+        update={"nodes": {**machine.nodes, "host0": host.model_copy(update={"copy_rates": {}})}}
+    )
+    with pytest.raises(ValueError, match="no pipeline of file copies"):
+        movement(bare, "file", SIZE)

@@ -1,0 +1,120 @@
+"""What people hand over, made ready."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from planner.errors import InputError, MachineError, PlanError, UnavailableError
+from planner.machine.load import load_machine
+from planner.plan.load import loads_plan
+from planner.review import inputs
+from tests.helpers import results
+
+TEXT = """\
+version: 1
+machine: h200-sxm-1
+flows:
+  weights: {from: disk0, to: gpu0, size: 1GB, cache: warm}
+  kv: {from: gpu0, to: host0, size: 1GB, after: weights}
+compute:
+  step: {gpu: gpu0, time: 1ms, after: weights}
+objectives: [weights.duration <= 1s, kv.duration <= 1s, step.duration <= 1s, makespan <= 2s]
+"""
+
+
+def test_only_leaves_out_all_other_flows_and_what_was_said_of_them() -> None:
+    plan = inputs.only_flows(loads_plan(TEXT).plan, ["kv"])
+    assert list(plan.flows) == ["kv"]
+    assert plan.flows["kv"].after == ()
+    assert not plan.compute
+    assert [o.text for o in plan.objectives] == ["kv.duration <= 1s", "makespan <= 2s"]
+
+
+def test_only_an_unknown_flow_is_told_the_nearest() -> None:
+    with pytest.raises(InputError) as told:
+        inputs.only_flows(loads_plan(TEXT).plan, ["weight"])
+    assert told.value.hint == "did you mean weights?"
+
+
+def test_a_plan_in_memory_takes_no_settings() -> None:
+    with pytest.raises(InputError, match="has none"):
+        inputs.read_plan(loads_plan(TEXT).plan, settings=["weights=1GB"])
+
+
+def test_the_machine_of_the_plan_unless_another_is_named() -> None:
+    loaded = loads_plan(TEXT)
+    assert inputs.machine_for(loaded).name == "h200-sxm-1"
+    assert inputs.machine_for(loaded, "h200-sxm-2").name == "h200-sxm-2"
+    machine = load_machine("h200-sxm-2")
+    assert inputs.machine_for(loaded, machine) is machine
+
+
+def test_overrides_reach_the_machine() -> None:
+    loaded = loads_plan(TEXT, settings=["links.pcie0.forward.rate=22GB/s"])
+    forward = inputs.machine_for(loaded).links["pcie0"].forward
+    assert forward is not None
+    assert forward.rate == 22e9
+
+
+def test_names_that_the_machine_lacks_are_faults_of_the_plan() -> None:
+    loaded = loads_plan(TEXT.replace("to: gpu0", "to: gpu5"))
+    with pytest.raises(PlanError) as told:
+        inputs.machine_for(loaded)
+    assert [f.path for f in told.value.faults] == ["flows.weights.to"]
+
+
+def test_names_that_this_computer_lacks_mean_that_it_cannot_run_it() -> None:
+    loaded = loads_plan(TEXT.replace("to: gpu0", "to: gpu5"))
+    with pytest.raises(UnavailableError, match="gpu5"):
+        inputs.require_names(loaded, load_machine("h200-sxm-1"))
+
+
+def test_an_unknown_machine_is_a_fault_at_its_key() -> None:
+    loaded = loads_plan(TEXT.replace("h200-sxm-1", "h200-sxm-9"))
+    (fault,) = inputs.machine_faults(loaded)
+    assert (fault.line, fault.path) == (2, "machine")
+    with pytest.raises(MachineError):
+        inputs.machine_for(loaded)
+
+
+def test_here_is_measured_not_checked() -> None:
+    assert inputs.machine_faults(loads_plan(TEXT.replace("h200-sxm-1", "here"))) == []
+
+
+def test_a_saved_estimate_reads_back_equal(tmp_path: Path) -> None:
+    file = tmp_path / "any name at all"
+    file.write_text(results.estimate().model_dump_json(), encoding="utf-8")
+    assert inputs.saved_estimate(file) == results.estimate()
+
+
+def test_fields_of_a_newer_minor_version_are_ignored(tmp_path: Path) -> None:
+    body = {**json.loads(results.estimate().model_dump_json()), "new_field": 1}
+    file = tmp_path / "e.json"
+    file.write_text(json.dumps(body), encoding="utf-8")
+    assert inputs.saved_estimate(file) == results.estimate()
+
+
+@pytest.mark.parametrize("text", [TEXT, "{flows: {}}", "[1, 2]", "{}", '{"flows": {}}'])
+def test_what_is_no_result_is_left_to_the_reader_of_plans(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(text, encoding="utf-8")
+    assert inputs.saved_estimate(file) is None
+    assert inputs.saved_estimate(tmp_path / "missing") is None
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"format": "planner.run/1"}, "only a plan or a planner.estimate/1"),
+        ({"format": "planner.estimate/2"}, "only a plan or a planner.estimate/1"),
+        ({"format": "planner.estimate/1"}, "damaged: planner"),
+    ],
+)
+def test_another_result_is_refused(tmp_path: Path, body: dict[str, str], told: str) -> None:
+    file = tmp_path / "r.json"
+    file.write_text(json.dumps(body), encoding="utf-8")
+    with pytest.raises(InputError, match=told):
+        inputs.saved_estimate(file)
