@@ -83,7 +83,8 @@ def copy_stage(
     """All workers copying between plain memory (or the page cache) and a ring of `ring` bytes.
 
     The workers share the capacity C(W, R), so each serves one chunk in W * chunk / C. Scattered
-    pieces cost the interpreter's time for each on top, touching a mapping its page faults.
+    pieces cost the interpreter's time for each on top. Touching a mapping costs its page faults,
+    which all workers take in turn: they change one address space, and nobody has measured more.
     """
     capacity = table.rate(shape.workers, ring, beside_dma=dma, depth=shape.depth)
     faults = fault_time(crossing)
@@ -91,14 +92,14 @@ def copy_stage(
     if crossing.pieces:
         calls = sum(count for _, count in crossing.pieces)
         gather = calls * table.per_piece / packed_size(crossing)
-    per_byte = shape.workers / capacity + faults + gather
+    per_byte = shape.workers * (1 / capacity + faults) + gather
     overhead = table.per_chunk
 
     def seconds(length: int) -> float:
         return overhead + length * per_byte
 
     resource = f"{crossing.host}.copy"
-    cause: Cause = "page_faults" if 2 * faults > per_byte else "host_copy"
+    cause: Cause = "page_faults" if faults > 1 / capacity else "host_copy"
     return Stage(resource, "pool", seconds, charges={resource: 1 / capacity}, cause=cause)
 
 
@@ -109,7 +110,7 @@ def ring_of(crossing: Crossing, shape: Shape) -> int:
 
 
 def fault_time(crossing: Crossing) -> float:
-    """Seconds a byte of touching a file's mapping takes one thread; 0 for other memory.
+    """Seconds a byte of touching a file's mapping takes; 0 for other memory.
 
     What is cached costs minor faults, what is not comes from the disk while the thread waits.
     """
