@@ -103,8 +103,8 @@ def test_managed_memory_dense(h200: Machine, name: str, mib: int, milliseconds: 
 
 
 def test_small_copies_back_to_back(h200: Machine) -> None:
-    # 1,000 copies of 1 MiB 21.6 us each (the curve is another machine's, which took 22.9); of 64 KiB
-    # 5.9 us, of 4 KiB 7 us: the calls limit.
+    # 1,000 copies of 1 MiB: 21.6 us each (the curve is another machine's, which took 22.9); of
+    # 64 KiB 5.9 us, of 4 KiB 7 us: the calls limit.
     for size, micro, within in ((MIB, 21.6, 0.03), (64 << 10, 5.9, 0.1), (4 << 10, 7.0, 0.1)):
         found = best(h200, need(1000 * size, "pinned", pieces=((size, 1000),)), "pinned")
         assert found.steady / 1000 == pytest.approx(micro * 1e-6, rel=within)

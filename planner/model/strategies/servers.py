@@ -82,24 +82,30 @@ def copy_stage(
 ) -> Stage:
     """All workers copying between plain memory (or the page cache) and a ring of `ring` bytes.
 
-    The workers share the capacity C(W, R), so each serves one chunk in W * chunk / C. Scattered
-    pieces cost the interpreter's time for each on top. Touching a mapping costs its page faults,
-    which all workers take in turn: they change one address space, and nobody has measured more.
+    The workers share the capacity C(W, R), so each serves one chunk in W * chunk / C. Touching a
+    mapping costs its page faults, which all workers take in turn: they change one address space,
+    and nobody has measured more. What the interpreter needs for a chunk, and for each scattered
+    piece in it, holds its lock: the workers take turns there, so below some size of chunk that
+    alone sets the pace.
     """
-    capacity = table.rate(shape.workers, ring, beside_dma=dma, depth=shape.depth)
+    workers = shape.workers
+    capacity = table.rate(workers, ring, beside_dma=dma, depth=shape.depth)
     faults = fault_time(crossing)
-    gather = 0.0
+    per_byte = workers * (1 / capacity + faults)
+    overhead, gather = table.per_chunk, 0.0
     if crossing.pieces:
         calls = sum(count for _, count in crossing.pieces)
         gather = calls * table.per_piece / packed_size(crossing)
-    per_byte = shape.workers * (1 / capacity + faults) + gather
-    overhead = table.per_chunk
 
     def seconds(length: int) -> float:
-        return overhead + length * per_byte
+        locked = overhead + length * gather
+        return max(locked + length * per_byte, workers * locked)
 
-    resource = f"{crossing.host}.copy"
+    chunk = min(shape.chunk, max(1, crossing.size))
     cause: Cause = "page_faults" if faults > 1 / capacity else "host_copy"
+    if (workers - 1) * (overhead + chunk * gather) > chunk * per_byte:
+        cause = "issue_overhead"
+    resource = f"{crossing.host}.copy"
     return Stage(resource, "pool", seconds, charges={resource: 1 / capacity}, cause=cause)
 
 

@@ -46,12 +46,12 @@ def test_pieces_of_very_different_size_are_added_one_by_one() -> None:
 
 
 def test_many_tiny_pieces_are_gathered_where_that_is_cheaper() -> None:
-    # 100,000 of 4,000 bytes: calls 0.5 s. Gathered by eight threads at 20 GB/s: 20 ms of copying
-    # and 100,000 x 1 us / 8 = 12.5 ms; the wire takes 40 ms.
+    # 100,000 of 4,000 bytes: calls 0.5 s. Gathering takes 1 us of the interpreter for each, one
+    # thread at a time: 0.1 s, behind which copies (20 ms) and wire (40 ms) hide.
     need = upload(400_000_000, "pinned", pieces=((4000, 100_000),))
     decision = every(machine(), need)
     assert decision.best.way.names == ("staged",)
-    assert decision.best.steady == pytest.approx(0.04, rel=0.05)
+    assert decision.best.steady == pytest.approx(0.1, rel=0.05)
     assert by(machine(), need, "pinned").steady == pytest.approx(0.5, rel=1e-3)
 
 
