@@ -56,7 +56,12 @@ class Options:
 
 
 def make_ends(
-    backend: Backend, machine: Machine, flow: Flow, need: Need, hops: tuple[Hop, ...], options: Options
+    backend: Backend,
+    machine: Machine,
+    flow: Flow,
+    need: Need,
+    hops: tuple[Hop, ...],
+    options: Options,
 ) -> Ends:
     """Make both ends of a flow ready; nothing is timed here.
 
@@ -167,9 +172,7 @@ def _target(
     return _in_memory(backend, need, pinned=need.last == "pinned", undo=undo, lead=lead)
 
 
-def _on_device(
-    backend: Backend, node: Hbm, size: int, undo: contextlib.ExitStack
-) -> DevicePlace:
+def _on_device(backend: Backend, node: Hbm, size: int, undo: contextlib.ExitStack) -> DevicePlace:
     backend.attach(node.device)
     buffer = backend.allocate(node.device, size)
     undo.callback(backend.release, buffer)

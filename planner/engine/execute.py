@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import platform
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -14,8 +14,7 @@ from planner._version import VERSION
 from planner.engine import pagecache
 from planner.engine.backends import Backend, open_backend
 from planner.engine.ends import Ends, Options, make_ends
-from planner.engine.flow import FlowRunner, FlowSample, grouped
-from planner.engine.measure import middle
+from planner.engine.flow import FlowRunner, FlowSample
 from planner.engine.outcome import FlowRecord, flow_run
 from planner.engine.places import DevicePlace, HostPlace, SinkPlace
 from planner.engine.progress import Progress, Quiet
@@ -98,7 +97,7 @@ def execute(
         sample = run_virtual(plan, machine, listed, estimate.flows)
         records = {f.name: _virtual_record(f.name, sample, samples) for f in estimate.flows}
         flows = [flow_run(machine, f, records[f.name]) for f in estimate.flows]
-        spans = [sample.makespan_s] * samples
+        spans = [sample.makespan_s] * (samples + 1)
         where = _environment("null", machine, None, command)
         return _result(estimate, where, flows, spans, warmup)
     with _opened(backend) as device, contextlib.ExitStack() as undo:
@@ -110,7 +109,8 @@ def execute(
         spans = session.measure(samples, warmup, check=verify)
         session.publish()
         flows = [flow_run(machine, f, session.record(f.name)) for f in estimate.flows]
-        return _result(estimate, _environment(device.name, machine, device, command), flows, spans, warmup)
+        where = _environment(device.name, machine, device, command)
+        return _result(estimate, where, flows, spans, warmup)
 
 
 @contextlib.contextmanager
@@ -174,12 +174,12 @@ class _Session:
                 self.spinners[name] = self.device.compute(node.device, self.stop.check)
 
     def measure(self, samples: int, warmup: int, *, check: bool) -> list[float]:
-        """Run all samples; returns the makespans of the measured ones.
+        """Run all samples; returns the makespan of the first, then those of the measured ones.
 
         The first sample of all is kept as the first run. It counts as a measured sample only where
         no warm-up was asked for.
         """
-        spans = []
+        spans: list[float] = []
         for turn in range(max(1, warmup + samples)):
             self._prepare()
             self.device.start_clock()
@@ -190,6 +190,8 @@ class _Session:
                 if turn >= warmup:
                     flow.samples.append(sample)
                 self.listener.finish(name, sample.end - sample.start)
+            if turn == 0:
+                spans.append(found.makespan_s)
             if turn >= warmup:
                 spans.append(found.makespan_s)
             if check:
@@ -226,13 +228,9 @@ class _Session:
             Task(name, flow.demand.after, flow.demand.start, flow.runner.sample)
             for name, flow in self.flows.items()
         ]
-        tasks = [
-            Task(task.name, self._labels(task.after), task.start, task.work) for task in tasks
-        ]
+        tasks = [Task(task.name, self._labels(task.after), task.start, task.work) for task in tasks]
         for name, block in self.plan.compute.items():
-            tasks.append(
-                Task(name, self._labels(block.after), block.start, self._compute(name))
-            )
+            tasks.append(Task(name, self._labels(block.after), block.start, self._compute(name)))
         return tasks
 
     def _labels(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -264,9 +262,7 @@ class _Session:
         for name, flow in self.flows.items():
             self.listener.note(f"verifying {name}")
             ends = flow.runner.ends
-            compare(
-                name, flow.demand.need.size, fetcher(self.device, ends.target), ends.expected
-            )
+            compare(name, flow.demand.need.size, fetcher(self.device, ends.target), ends.expected)
             flow.verified = True
 
     def publish(self) -> None:
@@ -335,8 +331,9 @@ def _result(
     spans: Sequence[float],
     warmup: int,
 ) -> Run:
-    makespan = middle(spans)
-    predicted = _predicted_makespan(estimate)
+    # As for a flow: the first run is what the prediction with its setup is held against.
+    makespan, steadies = spans[0], tuple(spans[1:])
+    predicted = estimate.makespan_s
     warnings = list(estimate.warnings)
     if where.backend == "null":
         warnings.append("null backend: a virtual clock, nothing was moved")
@@ -344,21 +341,13 @@ def _result(
         planner=VERSION,
         estimate=estimate,
         environment=where,
-        samples=len(spans),
+        samples=len(steadies),
         warmup=warmup,
         flows=tuple(flows),
         makespan_s=makespan,
-        makespan_samples_s=tuple(spans),
+        makespan_samples_s=steadies,
         predicted_makespan_s=predicted,
         error_factor=makespan / predicted if predicted > 0 else 0.0,
         warnings=tuple(warnings),
         verdict=Verdict(passed=True, exit_code=0, sentence="No objectives."),
     )
-
-
-def _predicted_makespan(estimate: Estimate) -> float:
-    return estimate.makespan_s
-
-
-__all__ = ["execute", "grouped"]
-Records = Mapping[str, FlowRecord]

@@ -79,7 +79,9 @@ class FlowRunner:
     def progress(self) -> int:
         """Bytes that have left their source in this sample."""
         now = sum(t.moved() for t in self.transfers[:1])
-        return max(self.done_bytes, min(self.done_bytes + now, self.schedule.size_bytes * self.repeat))
+        return max(
+            self.done_bytes, min(self.done_bytes + now, self.schedule.size_bytes * self.repeat)
+        )
 
     @property
     def pinned_bytes(self) -> int:
@@ -120,9 +122,7 @@ class FlowRunner:
             place = target
         return steps
 
-    def _between(
-        self, groups: Sequence[Sequence[Hop]], k: int, steps: list[SetupStep]
-    ) -> Place:
+    def _between(self, groups: Sequence[Sequence[Hop]], k: int, steps: list[SetupStep]) -> Place:
         """The buffer in which all bytes rest between two movements."""
         end = groups[k][-1].end
         node = self.machine.nodes[end]
@@ -197,9 +197,7 @@ class FlowRunner:
         steps += transfer.prepare()
         return steps
 
-    def _register_place(
-        self, transfer: Transfer, steps: list[SetupStep], *, timed: bool
-    ) -> None:
+    def _register_place(self, transfer: Transfer, steps: list[SetupStep], *, timed: bool) -> None:
         """Register the caller's own memory at one end of a `registered` copy."""
         for place in (transfer.source, transfer.target):
             if isinstance(place, HostPlace) and not place.buffer.pinned and place.buffer.size:

@@ -105,9 +105,7 @@ def is_guest(root: Path = Path("/")) -> bool:
         text = (root / "proc/cpuinfo").read_text(encoding="ascii", errors="replace")
     except OSError:
         return False
-    return any(
-        line.startswith("flags") and " hypervisor" in line for line in text.splitlines()
-    )
+    return any(line.startswith("flags") and " hypervisor" in line for line in text.splitlines())
 
 
 def state_of(share: float) -> CacheState:

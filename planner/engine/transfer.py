@@ -111,9 +111,7 @@ class Transfer:
 
     def _make_ring(self) -> list[SetupStep]:
         """Workers touch their own slots; then each slot's row is registered."""
-        ring = self.ring = Ring(
-            self.workers, self.depth, self.chunks_longest() + self._room
-        )
+        ring = self.ring = Ring(self.workers, self.depth, self.chunks_longest() + self._room)
         start = perf_counter()
         self._together(ring.touch)
         touched = perf_counter()

@@ -79,9 +79,7 @@ def verify(name: str, size: int, fetch: Fetch, expected: Expected) -> None:
                 fetch(found, at, length)
                 expected(wanted.array[:length], at)
                 if not np.array_equal(found.array[:length], wanted.array[:length]):
-                    return at + int(
-                        np.argmax(found.array[:length] != wanted.array[:length])
-                    )
+                    return at + int(np.argmax(found.array[:length] != wanted.array[:length]))
         finally:
             found.close()
             wanted.close()

@@ -94,9 +94,7 @@ class _World:
         seconds = block.time
         if seconds is None:
             seconds = (block.bytes or 0) / gpu_rate(self.machine, block.gpu)
-        _, end = self.clock.serve(
-            f"{block.gpu}.compute", self.clock.now, seconds * block.repeat
-        )
+        _, end = self.clock.serve(f"{block.gpu}.compute", self.clock.now, seconds * block.repeat)
         self.compute_ends[name] = end
         self.clock.at(end, lambda: self._ended(name))
 
@@ -104,9 +102,7 @@ class _World:
         process.begin = self.clock.now
         setup = sum(s.duration_s for s in process.estimate.setup if not s.overlapped)
         count = len(process.movements)
-        process.queue = [
-            (turn, k) for turn in range(process.estimate.repeat) for k in range(count)
-        ]
+        process.queue = [(turn, k) for turn in range(process.estimate.repeat) for k in range(count)]
         self.clock.at(self.clock.now + setup, lambda: self._next(process))
 
     def _next(self, process: _Process) -> None:
@@ -137,9 +133,7 @@ class _World:
         first = process.firsts - process.begin
         further = process.estimate.repeat - 1
         steady = (process.end - process.firsts) / further if further else first - seconds
-        return FlowSample(
-            process.begin, process.end, setup, steady, first, tuple(process.moves)
-        )
+        return FlowSample(process.begin, process.end, setup, steady, first, tuple(process.moves))
 
 
 Samples = Mapping[str, FlowSample]

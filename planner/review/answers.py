@@ -275,7 +275,7 @@ def _judged_run(run: Run, plan: Plan, machine: Machine, max_error: float | None)
     objectives = judge_all(plan.objectives, run_metrics(run))
     verdict = run_verdict(objectives, run.flows, error_factor=run.error_factor, max_error=max_error)
     warnings = run.warnings
-    if plan.machine not in ("here", machine.name):
+    if run.environment.backend != "null" and plan.machine not in ("here", machine.name):
         note = f"the plan is for {plan.machine}; predicted and measured on {machine.name} instead"
         warnings = (note, *warnings)
     return run.model_copy(

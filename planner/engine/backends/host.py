@@ -25,6 +25,8 @@ from planner.engine.backends.base import (
 from planner.engine.memory import HostBuffer, copy_memory
 from planner.engine.waits import TICK_S
 
+_THREADS: Final = 4
+"""Threads that touch emulated memory when it is allocated."""
 _Job = tuple["HostLane", int, Sequence[Part]]
 
 
@@ -130,6 +132,12 @@ class HostLane:
         """Nothing to give back."""
 
 
+def _lock(call: str, address: int, size: int) -> None:
+    """mlock(2) or munlock(2); a refusal is no error here."""
+    libc = ctypes.CDLL(None)
+    getattr(libc, call)(ctypes.c_void_p(address), ctypes.c_size_t(size))
+
+
 class HostBackend:
     """See `backends.base.Backend`.
 
@@ -141,6 +149,7 @@ class HostBackend:
 
     def __init__(self) -> None:
         self._servers: dict[tuple[str, int], _Server] = {}
+        self._locked: dict[int, int] = {}
         self._guard = Lock()
 
     def describe(self, gpus: Sequence[int]) -> Description:
@@ -161,7 +170,7 @@ class HostBackend:
     def allocate(self, gpu: int, size: int) -> DeviceBuffer:
         """Host memory."""
         memory = HostBuffer(size)
-        memory.touch()  # a GPU's memory has no first touch either
+        memory.touch(_THREADS)  # a GPU's memory has no first touch either
         return DeviceBuffer(gpu, memory.address, size, memory)
 
     def release(self, buffer: DeviceBuffer) -> None:
@@ -170,11 +179,21 @@ class HostBackend:
             cast("HostBuffer", buffer.owner).close()
             buffer.owner = None
 
-    def register(self, address: int, size: int, *, read_only: bool = False) -> None:
-        """Host memory needs no registration for host threads."""
+    def register(self, address: int, size: int, *, read_only: bool = False) -> None:  # noqa: ARG002
+        """Lock the pages with mlock(2): what registration does first, at a price like its own.
+
+        Host threads reach any memory, so where a limit forbids the lock the copy goes on without.
+        """
+        with self._guard:
+            self._locked[address] = size
+        _lock("mlock", address, size)
 
     def unregister(self, address: int) -> None:
-        """See `register`."""
+        """Unlock what `register` locked."""
+        with self._guard:
+            size = self._locked.pop(address, None)
+        if size is not None:
+            _lock("munlock", address, size)
 
     def lane(self, engine: Engine, slots: int, *, spin: bool = True) -> HostLane:  # noqa: ARG002
         """A lane; its engine's thread starts with the first."""

@@ -103,12 +103,12 @@ def cells(bench: Bench, gpu: int, name: str, walk: Walk, rounds: int) -> Iterato
 def pageable_cells(bench: Bench, gpu: int, name: str, walk: Walk) -> Iterator[Cell]:
     """The cells of the pageable curves: walking on (cold), and the same place again (hot)."""
     for size in sizes_for(walk, PAGEABLE):
-        yield Cell(
-            (name, "alone", size), lambda size=size: alone(bench, gpu, walk, size), rounds=3
-        )
+        yield Cell((name, "alone", size), lambda size=size: alone(bench, gpu, walk, size), rounds=3)
     for size in sizes_for(walk, [s for s in PAGEABLE if s <= HOT]):
         yield Cell(
-            (f"{name}_hot", "alone", size), lambda size=size: again(bench, gpu, walk, size), rounds=3
+            (f"{name}_hot", "alone", size),
+            lambda size=size: again(bench, gpu, walk, size),
+            rounds=3,
         )
 
 
@@ -134,7 +134,9 @@ def queued_rate(name: str, cells: Sequence[Cell]) -> float | None:
     return max(rates)[1] if rates else None
 
 
-def duplex(bench: Bench, gpu: int, inward: Walk, outward: Walk, seconds: float) -> tuple[float, float]:
+def duplex(
+    bench: Bench, gpu: int, inward: Walk, outward: Walk, seconds: float
+) -> tuple[float, float]:
     """Bytes/s of each direction while both are at work for `seconds`: (into the GPU, out of it)."""
     size = min(16 * MIB, *(min(w.target.size, w.source.size) for w in (inward, outward)))
     ready = threading.Barrier(2)

@@ -45,8 +45,11 @@ class Engine:
                 "error_factor": self.factor,
             }
         )
-        return results.run(flow).model_copy(
-            update={"estimate": estimate, "error_factor": self.factor}
+        run = results.run(flow)
+        backend = {"auto": "host"}.get(given["backend"], given["backend"])
+        where = run.environment.model_copy(update={"backend": backend})
+        return run.model_copy(
+            update={"estimate": estimate, "error_factor": self.factor, "environment": where}
         )
 
 
