@@ -24,8 +24,9 @@ def wire_charges(crossing: Crossing, per_byte: float) -> dict[str, float]:
 def dma(crossing: Crossing, curve: Curve, shape: Shape) -> Stage:
     """A copy engine's stage on the crossing's link.
 
-    Each byte takes the engine's time of its chunk, and the opposite direction its interference.
-    Pieces that lie scattered at the start take one call each.
+    Each byte takes the engine's time of its chunk, and the opposite direction its interference. A
+    single copy takes what a lone copy takes; its latency is the lag, the rest is service. Pieces
+    that lie scattered at the start take one call each.
     """
     lag = curve.latency - curve.queued_gap
     if crossing.pieces and crossing.before not in RINGS:
@@ -33,8 +34,13 @@ def dma(crossing: Crossing, curve: Curve, shape: Shape) -> Stage:
         charges = wire_charges(crossing, served / packed_size(crossing))
         return piecewise(crossing, served, curve.rate, lag, charges)
     chunk = min(shape.chunk, max(1, crossing.size))
-    charges = wire_charges(crossing, curve.service(chunk) / chunk)
-    return Stage(crossing.resource, "engine", curve.service, lag=lag, charges=charges)
+
+    def alone(length: int) -> float:
+        return max(0.0, curve.seconds(length) - lag)
+
+    service = alone if shape.chunk >= crossing.size else curve.service
+    charges = wire_charges(crossing, service(chunk) / chunk)
+    return Stage(crossing.resource, "engine", service, lag=lag, charges=charges)
 
 
 def packed_size(crossing: Crossing) -> int:
