@@ -12,12 +12,16 @@ from planner.model.strategies.base import RINGS, Crossing, Shape, step, steps
 from planner.results import Cause, SetupStep
 
 
-def wire_charges(crossing: Crossing, per_byte: float) -> dict[str, float]:
-    """What a byte takes of its direction, and of the opposite one by its interference."""
+def wire_charges(crossing: Crossing, per_byte: float, moved: float = 1.0) -> dict[str, float]:
+    """What a byte of the flow takes of its direction, and of the opposite one by interference.
+
+    `moved` is how many bytes really cross the wire for each: fewer where a GPU touches a part in
+    place, more where it reads it again and again.
+    """
     charges = {crossing.resource: per_byte}
     other, opposite = crossing.opposite()
     if opposite is not None and opposite.against > 0:
-        charges[other] = opposite.against / opposite.rate
+        charges[other] = moved * opposite.against / opposite.rate
     return charges
 
 
