@@ -23,7 +23,7 @@ from planner.plan.schema import Plan
 from planner.results import Environment, Estimate, FlowRun, Run, Verdict
 
 
-def execute(
+def execute(  # noqa: PLR0913 - one keyword an option of the run
     plan: Plan,
     machine: Machine,
     *,
