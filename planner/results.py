@@ -52,13 +52,31 @@ class Hop(Result):
     coupled: bool = False
 
 
+class SplitPart(Result):
+    """One of several ways that a flow takes at once, and the bytes that are expected to take it.
+
+    The shares are a prediction: at run time all ways take chunks from one queue.
+    """
+
+    share_bytes: int
+    hops: tuple[Hop, ...]
+
+
 class FlowSchedule(Result):
-    """Every choice for one flow: its hops in order. `cache` is the state its file source is in."""
+    """Every choice for one flow: its hops in order. `cache` is the state its file source is in.
+
+    `parts` are all ways of a flow that is split, the one with most bytes first (its hops are
+    `hops`); empty where it is not. `copy_of` names the flow whose destination these bytes are
+    copied from: when all of them have arrived there (`fan: tree`) or chunk by chunk (`chain`).
+    """
 
     flow: str
     size_bytes: int
     hops: tuple[Hop, ...]
     cache: CacheState = "none"
+    parts: tuple[SplitPart, ...] = ()
+    copy_of: str | None = None
+    fan: Literal["tree", "chain"] | None = None
 
 
 class Bottleneck(Result):
@@ -113,12 +131,16 @@ class FlowEstimate(Result):
     `duration_s` = setup once + repeats x steady, with the process up; `first_s` the first repeat
     with its setup; `steady_s` one further repeat; `start_s` and `finish_s` on the plan's clock.
     `interval_s` is (all rates at their upper, at their lower quartile), `None` where no spread is
-    known. `exposed_s` is the part of the transfer that no compute block hides.
+    known. `exposed_s` is the part of the transfer that no compute block hides, `hidden_share` the
+    share of it that one does. `alone_s` is the duration with the machine to itself.
+
+    `members` equal flows are predicted as one: sizes, rates and times are those of each.
     """
 
     name: str
     size_bytes: int
     repeat: int = 1
+    members: int = 1
     schedule: FlowSchedule
     hops: tuple[HopEstimate, ...]
     setup: tuple[SetupStep, ...] = ()
@@ -129,6 +151,8 @@ class FlowEstimate(Result):
     start_s: float
     finish_s: float
     exposed_s: float
+    hidden_share: float = 0.0
+    alone_s: float | None = None
     interval_s: tuple[float, float] | None = None
     first_interval_s: tuple[float, float] | None = None
     bottleneck: Bottleneck
@@ -152,21 +176,31 @@ class ComputeEstimate(Result):
 
 
 class ResourceUse(Result):
-    """One shared resource: seconds in which it serves anything, and their share of the makespan."""
+    """One shared resource: seconds in which it serves anything, and their share of the makespan.
+
+    `active_s` are the seconds in which anything is under way on it, waits between chunks included.
+    `members` equal resources are told as one.
+    """
 
     name: str
     busy_s: float
     share: float
+    active_s: float | None = None
+    members: int = 1
 
 
 class NodeUse(Result):
-    """Peak memory that the plan takes at one node; `pinned_bytes` is the page-locked part."""
+    """Peak memory that the plan takes at one node; `pinned_bytes` is the page-locked part.
+
+    `members` equal nodes are told as one: the bytes are those of each.
+    """
 
     name: str
     peak_bytes: int
     pinned_bytes: int = 0
     capacity_bytes: int | None = None
     pinned_limit_bytes: int | None = None
+    members: int = 1
 
 
 class ObjectiveResult(Result):
@@ -200,7 +234,11 @@ class WhatIf(Result):
 
 
 class Estimate(Result):
-    """`planner estimate`: what will happen."""
+    """`planner estimate`: what will happen.
+
+    No order and no sharing could end before `lower_bound_s` with the ways and shapes chosen; `gap`
+    is makespan / bound - 1.
+    """
 
     format: Literal["planner.estimate/1"] = "planner.estimate/1"
     planner: str
@@ -216,6 +254,8 @@ class Estimate(Result):
     nodes: tuple[NodeUse, ...]
     objectives: tuple[ObjectiveResult, ...] = ()
     what_if: tuple[WhatIf, ...] = ()
+    lower_bound_s: float | None = None
+    gap: float | None = None
     context_s: float = 0.0
     provenance: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -84,10 +84,12 @@ def test_staged_flows_share_the_hosts_copies() -> None:
     tables = {"memory": flat_table(12e9)}
     machine = two_gpus().model_dump(mode="json", by_alias=True)
     machine["nodes"]["host0"]["copy"] = tables
-    flows = {"a": up(memory="pageable"), "b": up(to="gpu1", memory="pageable")}
-    predicted = estimate(plan(flows), Machine.model_validate(machine))
+    staged = up(memory="pageable", strategy="staged")
+    predicted = estimate(
+        plan({"a": staged, "b": staged | {"to": "gpu1"}}), Machine.model_validate(machine)
+    )
     assert predicted.makespan_s == pytest.approx(2 / 12, rel=0.01)
-    assert {f.schedule.hops[0].strategy for f in predicted.flows} == {"staged"}
+    assert {f.bottleneck.resource for f in predicted.flows} == {"host0.copy"}
 
 
 def test_after_waits_for_the_end() -> None:
