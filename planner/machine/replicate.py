@@ -85,8 +85,10 @@ def _instances(machine: Machine, name: str) -> Iterator[dict[str, int]]:
         yield dict(zip(keys, values, strict=True))
 
 
-def all_names(machine: Machine) -> tuple[list[str], list[str]]:
-    """The names of all places and of all links, written out, and the classes' own names."""
+def all_names(machine: Machine) -> tuple[dict[str, None], dict[str, None]]:
+    """The names of all places and of all links, written out, with the classes' own names first."""
+    if not machine.replicate:
+        return dict.fromkeys(machine.nodes), dict.fromkeys(machine.links)
     found = []
     for names in (machine.nodes, machine.links):
         several = [
@@ -95,7 +97,7 @@ def all_names(machine: Machine) -> tuple[list[str], list[str]]:
             if "{" in name
             for values in _instances(machine, name)
         ]
-        found.append([*names, *several])
+        found.append(dict.fromkeys([*names, *several]))
     return found[0], found[1]
 
 

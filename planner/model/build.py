@@ -14,7 +14,7 @@ from typing import Literal
 
 from planner.machine.schema import Hbm, Machine
 from planner.model.arrange import Arrangement
-from planner.model.fluid import STILL, Fluid, waits
+from planner.model.fluid import STILL, Fluid, uneven_end, waits
 from planner.model.needs import Demand, gpu_rate
 from planner.plan.schema import Plan
 
@@ -187,6 +187,9 @@ def _moves(
 ) -> tuple[Fluid, ...]:
     """The fluids of a lane. What copies of it take chunk by chunk is taken with its own bytes."""
     own = arrangement.lanes[lane].fluids
+    if len(arrangement.lanes) > 1:
+        chunk = max(shape.chunk for shape in arrangement.lanes[lane].candidate.shapes)
+        own = tuple(uneven_end(moves, chunk) for moves in own)
     if arrangement.fan == "chain":  # its bytes are counted where they come from
         copy = arrangement.main.fluids[0]  # and the last chunk arrives one copy later
         return (waits(copy.delay + sum(copy.holds.values())),)

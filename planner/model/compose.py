@@ -23,6 +23,8 @@ from planner.plan.schema import Plan
 
 __all__ = ["Composition", "Fluid", "Part", "compose", "fluid"]
 
+ROUNDING = 1e-12
+"""Share of an instant below which a difference of two is rounding."""
 ROUNDS = 6
 """Simulations of one plan at the most; overlaps settle after two or three."""
 
@@ -257,4 +259,5 @@ class _Cover:
 
     def exposed(self, start: float, end: float) -> float:
         """Seconds between two instants that are not covered."""
-        return max(0.0, end - start - (self._until(end) - self._until(start)))
+        left = end - start - (self._until(end) - self._until(start))
+        return left if left > ROUNDING * end else 0.0

@@ -71,7 +71,7 @@ def _result(
     plan: Plan, machine: Machine, chosen: Sequence[Chosen], predicted: Prediction
 ) -> Estimate:
     composed = predicted.composed
-    flows = tuple(flow_estimate(item, predicted, i) for i, item in enumerate(chosen))
+    flows = _passed_on([flow_estimate(item, predicted, i) for i, item in enumerate(chosen)])
     makespan = composed.makespan
     wanted, arrangements = _halves(chosen)
     bound = lower_bound(plan, machine, wanted, arrangements, composed)
@@ -95,6 +95,19 @@ def _result(
         warnings=_warnings(plan, machine, wanted),
         verdict=Verdict(passed=True, exit_code=0, sentence="No objectives."),
     )
+
+
+def _passed_on(flows: Sequence[FlowEstimate]) -> tuple[FlowEstimate, ...]:
+    """What limits bytes that are passed on chunk by chunk is what limits them where they come in."""
+    by_name = {flow.name: flow for flow in flows}
+
+    def limit(flow: FlowEstimate) -> FlowEstimate:
+        first = flow
+        while first.schedule.fan == "chain" and first.schedule.copy_of is not None:
+            first = by_name[first.schedule.copy_of]
+        return flow if first is flow else flow.model_copy(update={"bottleneck": first.bottleneck})
+
+    return tuple(map(limit, flows))
 
 
 def _halves(chosen: Sequence[Chosen]) -> tuple[list[Demand], list[Arrangement]]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.machine.schema import Machine
+from planner.model.known import trace as follow
 from planner.model.movement import Movement
 from planner.model.pipeline import Stage
 from planner.model.strategies import Shape
@@ -50,7 +51,7 @@ def waits(seconds: float) -> Fluid:
 
 def fluid(movement: Movement, shape: Shape) -> Fluid:
     """What the simulation needs to know of one repeat of a movement."""
-    trace = movement.trace(shape)
+    trace = follow(movement, shape)
     if trace.total_s == 0.0:
         return Fluid(0.0, 0.0, float("inf"), {}, trace.busy_s)
     stages = movement.stages(shape)
@@ -149,7 +150,10 @@ def streamed(first: Fluid, rest: Sequence[Movement], shape: Shape) -> Fluid:
     return found
 
 
-def resized(moves: Fluid, share: float) -> Fluid:
-    """The fluid of a part of the bytes: the same fill, and less to move."""
-    rest = moves.total - moves.delay
-    return replace(moves, total=moves.delay + rest * share, busy=tuple(b * share for b in moves.busy))
+def uneven_end(moves: Fluid, chunk: int) -> Fluid:
+    """One of several ways that take chunks from one queue.
+
+    Their last chunks end up to one chunk's time apart, half of it on average.
+    """
+    wait = chunk / moves.cap / 2
+    return replace(moves, total=moves.total + wait, delay=moves.delay + wait)

@@ -84,6 +84,9 @@ def _held(
                 own = replace(own, need=replace(lane.need, first="file"))
             for holding in _lane_holdings(own, lane, *span):
                 by_node[holding.node].append(_times(machine, demand, holding))
+            if demand.kept > 1 and lane.need.last != "file":  # the first is among the above
+                further = Holding(lane.need.end, lane.need.size * (demand.kept - 1), *span)
+                by_node[lane.need.end].append(_times(machine, demand, further))
     return by_node
 
 

@@ -23,7 +23,8 @@ class Demand:
     """A need and where it came from: the flow of the plan and what it waits for.
 
     It stands for `members` equal flows. `buffers` is how many of its repeats may be ahead of what
-    follows it in step. `copies` says that other destinations get the same bytes.
+    follows it in step, `kept` how many its destination holds. `copies` says that other destinations
+    get the same bytes.
     """
 
     need: Need
@@ -34,6 +35,7 @@ class Demand:
     buffers: int = 2
     members: int = 1
     copies: bool = False
+    kept: int = 1
 
 
 def demands(
@@ -76,9 +78,17 @@ def demands(
                     flow.buffers,
                     copy.members,
                     copies,
+                    _kept(plan, name, flow),
                 )
             )
     return found
+
+
+def _kept(plan: Plan, name: str, flow: Flow) -> int:
+    """How many repeats lie at the destination at once: `buffers` where something consumes them."""
+    consumers = [*plan.flows.values(), *plan.compute.values()]
+    in_step = any(name in other.after and other.repeat == flow.repeat for other in consumers)
+    return min(flow.buffers, flow.repeat) if in_step else 1
 
 
 class _Copy(NamedTuple):
