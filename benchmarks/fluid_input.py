@@ -103,9 +103,9 @@ def other(draw: random.Random, count: int, than: int) -> int:
     return number
 
 
-def cluster_case(count: int, mean_gap: float = 0.0) -> Case:
+def cluster_case(count: int, mean_gap: float = 0.0, seed: int = SEED) -> Case:
     """`count` flows of 1 MiB to 4 GiB (log-uniform), `mean_gap` seconds apart (exponential)."""
-    draw = random.Random(SEED)  # noqa: S311 - the same numbers every time are the point
+    draw = random.Random(seed)  # noqa: S311 - the same numbers every time are the point
     table = list(links())
     index = {name: number for number, (name, _) in enumerate(table)}
     flows, now = [], 0.0
@@ -136,7 +136,7 @@ def cluster_case(count: int, mean_gap: float = 0.0) -> Case:
         )
     return {
         "name": f"n{count}",
-        "seed": SEED,
+        "seed": seed,
         "hosts": HOSTS,
         "gpus_per_host": GPUS,
         "weighted": False,

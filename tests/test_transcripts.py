@@ -57,6 +57,16 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_run_of_a_plan_on_a_virtual_clock(
+    plan: str, golden: Golden, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["execute", f"plans/{plan}.yaml", "--backend", "null"]) == ExitCode.DONE
+    out, err = capsys.readouterr()
+    assert err == ""  # a virtual clock takes no time that could be watched
+    golden.check(f"execute/{plan}.null.txt", out)
+
+
 def test_an_estimate_explained(golden: Golden, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["estimate", "plans/llm_load.yaml", "--explain", "--width", "100"]) == ExitCode.DONE
     golden.check("estimate/llm_load.explain.txt", capsys.readouterr().out)

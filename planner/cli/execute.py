@@ -11,7 +11,7 @@ from planner.cli.console import Console
 from planner.cli.options import Backend, Only, Settings, verb
 
 What = Annotated[
-    str, typer.Argument(metavar="PLAN|ESTIMATE", help="A plan, or a saved estimate (JSON).")
+    str, typer.Argument(metavar="PLAN", help="A plan (YAML), or an estimate that -o saved (JSON).")
 ]
 Samples = Annotated[int, typer.Option("--samples", min=1, metavar="N", help="Measured runs.")]
 Warmup = Annotated[

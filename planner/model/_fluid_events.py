@@ -10,8 +10,9 @@ import math
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
+from planner.model._fluid_levels import CAP
 from planner.model._fluid_problem import NO_CLASS, Problem
-from planner.model._fluid_repair import CAP, Levels
+from planner.model._fluid_repair import Levels
 
 TOGETHER = 2e-15
 # Events closer than this, relative to the time, are one instant: a few units in the last place
@@ -109,6 +110,14 @@ class _Run:
         self._dirty.clear()
         for number in changed:
             self._change_rate(number, now)
+        if len(self._finishes) > 4 * len(count) + 64:
+            self._forget_outdated()
+
+    def _forget_outdated(self) -> None:
+        """Drop the predictions that later ones replaced, before they outgrow the others."""
+        version = self._version
+        self._finishes = [entry for entry in self._finishes if version[entry[1]] == entry[2]]
+        heapify(self._finishes)
 
     def _finish(self, flow: int, now: float) -> None:
         trace = self._trace

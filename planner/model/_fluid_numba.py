@@ -12,13 +12,6 @@ from typing import cast
 
 import numba
 
-from planner.model import (
-    _fluid_events,
-    _fluid_numba_events,
-    _fluid_numba_levels,
-    _fluid_numba_world,
-    _fluid_repair,
-)
 from planner.model._fluid_events import Trace
 from planner.model._fluid_numba_events import Log, play
 from planner.model._fluid_numba_world import World, build_world
@@ -49,15 +42,8 @@ def _with_cache() -> Play:
     numba's cache looks at the file of the kept function only. The fingerprint of the others comes
     in by a closure, so it is part of the key, and an edit of any of them compiles anew.
     """
-    sources = (
-        _fluid_events,
-        _fluid_repair,
-        _fluid_numba_events,
-        _fluid_numba_levels,
-        _fluid_numba_world,
-    )
-    text = b"".join(Path(str(module.__file__)).read_bytes() for module in sources)
-    fingerprint = hashlib.sha256(text).hexdigest()
+    sources = sorted(Path(__file__).parent.glob("_fluid_*.py"))
+    fingerprint = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 
     def entry(world: World, record: bool) -> tuple[int, Log]:  # noqa: FBT001
         if len(fingerprint) == 0:

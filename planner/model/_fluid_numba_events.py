@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 
 from planner.model._fluid_events import TOGETHER
-from planner.model._fluid_numba_levels import update
+from planner.model._fluid_levels import CAP
+from planner.model._fluid_numba_repair import update
 from planner.model._fluid_numba_world import (
     CHANGED,
     DIRTY,
@@ -22,7 +23,6 @@ from planner.model._fluid_numba_world import (
     put,
 )
 from planner.model._fluid_problem import NO_CLASS
-from planner.model._fluid_repair import CAP
 
 Log = list[tuple[float, int, float]]
 

@@ -15,8 +15,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.model._fluid_levels import CAP, LOOSE
 from planner.model._fluid_problem import NO_CLASS, Problem
-from planner.model._fluid_repair import CAP, LOOSE
 
 Ints = NDArray[np.int64]
 Records = Any

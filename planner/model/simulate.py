@@ -33,8 +33,8 @@ Helper = Literal["auto", "numpy", "python", "numba"]
 
 _WORTH_COMPILING = 5000
 # Classes from which on numba is the better choice unasked: 6,000 classes that begin together take
-# Python 17 s, as much as the 12 s of compiling for the first time and 0.7 s of running; later
-# processes load the result in 0.1 s (measured 2026-11-29, Python 3.11, shared x86-64 core).
+# Python 11 s, about as much as the 12 s of compiling once and 0.7 s of running; later processes
+# load what was compiled in 0.3 s (measured 2026-11-29, Python 3.11, shared x86-64 core).
 
 
 def simulate(

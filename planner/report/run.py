@@ -10,6 +10,7 @@ from planner.report.objectives import objective_lines
 from planner.report.style import Style
 from planner.report.table import Cell, Column, Row, prose, table
 from planner.report.words import (
+    SAME,
     distance,
     error_mark,
     error_tone,
@@ -22,13 +23,13 @@ from planner.units import format_rate, format_size, format_time
 
 _COLUMNS: Final = [
     Column("hop"),
-    Column("strategy", give_way=2),
+    Column("strategy", give_way=1),
     Column("predicted", right=True),
     Column("measured", right=True),
     Column("error"),
     Column(""),
-    Column("rate", right=True, give_way=1),
-    Column("predicted rate", right=True, give_way=1),
+    Column("rate", right=True, give_way=2),
+    Column("predicted rate", right=True, give_way=3),
 ]
 
 _BLAME_FROM: Final = 1.02
@@ -67,10 +68,10 @@ def _header(run: Run, style: Style) -> list[str]:
     """What moved the bytes stands first: nobody shall take an emulated number for a real one."""
     where = run.environment
     how = f"{where.backend} backend"
-    if where.emulated:
-        how += ", emulated: HBM stands in RAM"
     if where.backend == "null":
-        how += ", a virtual clock: nothing was moved"
+        how += ": a virtual clock, nothing was moved"
+    elif where.emulated:
+        how += ", emulated: HBM stands in RAM"
     name = style.spell(f"{run.estimate.plan.get('name', 'plan')} on {where.machine}")
     facts = [
         f"{run.samples} samples after {run.warmup} warm-up",
@@ -106,6 +107,8 @@ def headline(flow: FlowRun) -> str:
         took += f" for {flow.repeat} repeats"
     against = f"predicted {format_time(flow.predicted_s)}: {error_words(flow.error_factor)}"
     inside = {True: ", inside the interval", False: ", outside the interval", None: ""}
+    if distance(flow.error_factor) < SAME:  # an interval may be narrower than the rounding
+        inside[False] = ""
     return f"{took}; {against}{inside[flow.inside_interval]}."
 
 
@@ -144,6 +147,8 @@ def _setup_rows(
 
 def _hop_row(hop: HopRun) -> list[str | Cell]:
     row = _time_row(hop_words(hop.hop), hop.hop.strategy, hop.predicted_s, hop.busy_s)
+    if hop.busy_s <= 0:  # a file that is mapped: no bytes move on this hop
+        return row
     rates = hop.rate_bytes_per_s, hop.predicted_rate_bytes_per_s
     return [*row[:6], format_rate(rates[0]), f"of {format_rate(rates[1])}"]
 

@@ -27,7 +27,7 @@ CAUSES: Final[dict[Cause, str]] = {
 
 # From 1.1x a reader should look, from 1.5x the prediction is poor, from 3x it is of no use.
 _MARKS: Final = ((3.0, "!!!"), (1.5, "!!"), (1.1, "!"))
-_SAME: Final = 1.005
+SAME: Final = 1.005
 """Factors below this print as 1.00: no direction is claimed for them."""
 
 
@@ -42,7 +42,7 @@ def error_words(factor: float) -> str:
     >>> error_words(1.07), error_words(0.5), error_words(1.001)
     ('1.07× slower', '2.00× faster', 'as predicted')
     """
-    if distance(factor) < _SAME:
+    if distance(factor) < SAME:
         return "as predicted"
     return f"{distance(factor):.2f}× {'slower' if factor > 1 else 'faster'}"
 

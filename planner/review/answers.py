@@ -11,7 +11,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from planner._version import VERSION
-from planner.errors import ExitCode, Fault, InputError, PlanError
+from planner.errors import (
+    ExitCode,
+    Fault,
+    InfeasibleError,
+    InputError,
+    PlanError,
+    UnavailableError,
+)
 from planner.plan.objectives import Objective
 from planner.plan.schema import Plan
 from planner.results import CheckResult, Estimate, Run, Verdict
@@ -253,7 +260,14 @@ def _prediction(loaded: LoadedPlan, saved: Estimate | None, machine: Machine) ->
     from planner.model.estimate import estimate as predict
 
     schedules = {flow.name: flow.schedule for flow in saved.flows}
-    return judged(predict(loaded.plan, machine, schedules=schedules), loaded.plan)
+    try:
+        return judged(predict(loaded.plan, machine, schedules=schedules), loaded.plan)
+    except InfeasibleError as error:
+        # The plan may be possible here by other means; this schedule is not.
+        raise UnavailableError(
+            f"{machine.name} cannot run the saved schedule: {error.message}",
+            hint="execute the plan instead: it is planned for this computer then",
+        ) from error
 
 
 def _judged_run(run: Run, plan: Plan, machine: Machine, max_error: float | None) -> Run:
@@ -261,7 +275,7 @@ def _judged_run(run: Run, plan: Plan, machine: Machine, max_error: float | None)
     objectives = judge_all(plan.objectives, run_metrics(run))
     verdict = run_verdict(objectives, run.flows, error_factor=run.error_factor, max_error=max_error)
     warnings = run.warnings
-    if plan.machine not in ("here", machine.name):
+    if run.environment.backend != "null" and plan.machine not in ("here", machine.name):
         note = f"the plan is for {plan.machine}; predicted and measured on {machine.name} instead"
         warnings = (note, *warnings)
     return run.model_copy(

@@ -161,6 +161,22 @@ def test_lower_priority_stands_still_when_nothing_is_left(run: Simulate) -> None
     ]
 
 
+def test_rounding_leaves_no_crumbs_for_lower_priorities(run: Simulate) -> None:
+    # Ten flows at their cap of 0.1 use all of 1.0, though ten times 0.1 added up in floating point
+    # is 1.1e-16 less. The low flow stands until they are done at 1 / 0.1.
+    resources = [Resource("shared", 1.0), *(Resource(str(i), 1.0) for i in range(10))]
+    flows = [
+        FluidFlow(f"high{i}", 1.0, {0: 1.0, i + 1: 1.0}, cap=0.1, priority=1) for i in range(10)
+    ]
+    result = run(resources, [*flows, FluidFlow("low", 2.0, {0: 1.0})])
+    assert result.finish == (10.0,) * 10 + (12.0,)
+    assert result.rates is not None
+    assert [change for change in result.rates if change.flow == 10] == [
+        RateChange(10.0, 10, 1.0),
+        RateChange(12.0, 10, 0.0),
+    ]
+
+
 def test_priorities_share_what_is_left_on_each_resource(run: Simulate) -> None:
     # Links of 10 and 4. high (both links) at 4. mid (first link only) at 10 - 4 = 6.
     # low gets nothing until high is done at 2 and mid at 2 as well; then the first link alone.

@@ -45,8 +45,11 @@ class Engine:
                 "error_factor": self.factor,
             }
         )
-        return results.run(flow).model_copy(
-            update={"estimate": estimate, "error_factor": self.factor}
+        run = results.run(flow)
+        backend = {"auto": "host"}.get(given["backend"], given["backend"])
+        where = run.environment.model_copy(update={"backend": backend})
+        return run.model_copy(
+            update={"estimate": estimate, "error_factor": self.factor, "environment": where}
         )
 
 
@@ -133,3 +136,14 @@ def test_a_node_that_this_computer_lacks_is_5() -> None:
     with pytest.raises(UnavailableError) as told:
         answers.execute(loads_plan(TEXT.replace("to: gpu0", "to: gpu7")).plan)
     assert told.value.exit_code == ExitCode.UNAVAILABLE
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_saved_schedule_that_this_computer_cannot_run_is_5() -> None:
+    saved = answers.estimate(loads_plan(TEXT).plan)
+    flow = saved.flows[0]
+    hop = flow.schedule.hops[-1].model_copy(update={"strategy": "gds"})
+    schedule = flow.schedule.model_copy(update={"hops": (*flow.schedule.hops[:-1], hop)})
+    other = saved.model_copy(update={"flows": (flow.model_copy(update={"schedule": schedule}),)})
+    with pytest.raises(UnavailableError, match="cannot run the saved schedule"):
+        answers.execute(other)

@@ -1,0 +1,145 @@
+"""What a backend offers: memory, copy engines, clocks. How a strategy uses them is not its matter.
+
+Addresses are plain integers, so that the cost of a chunk in the interpreter stays at a few
+microseconds. All calls may come from any thread unless said otherwise; each worker thread calls
+`attach` for every GPU it uses before anything else, and owns the lanes that it made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol
+
+Name = Literal["null", "host", "cuda"]
+EngineKind = Literal["h2d", "d2h", "peer", "local"]
+Part = tuple[int, int, int]
+"""(target address, source address, bytes)"""
+
+
+class Engine(NamedTuple):
+    """One copy engine: a FIFO. `gpu` is the driver's index; `peer` where a peer copy goes to."""
+
+    kind: EngineKind
+    gpu: int
+    peer: int | None = None
+
+    @property
+    def server(self) -> tuple[str, int]:
+        """What serves it: all peer copies that leave a GPU share one server."""
+        return self.kind, self.gpu
+
+
+@dataclass(slots=True)
+class DeviceBuffer:
+    """Memory of a GPU (or its emulation): `address` is the first byte, `owner` the backend's own."""
+
+    gpu: int
+    address: int
+    size: int
+    owner: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What the backend runs on: names of its GPUs, the driver, versions of libraries."""
+
+    gpus: tuple[str, ...] = ()
+    driver: str | None = None
+    libraries: dict[str, str] = field(default_factory=dict)
+
+
+class Lane(Protocol):
+    """One worker's way to one copy engine: a stream, and an event for each of its slots.
+
+    `log` holds (issue, end) of each chunk in turn, on the clock of `time.perf_counter`.
+    """
+
+    engine: Engine
+    log: list[float]
+
+    def copy(self, slot: int, target: int, source: int, length: int) -> None:
+        """Queue one copy and mark the slot; returns at once. The slot has nothing in flight."""
+
+    def copy_parts(self, slot: int, parts: Sequence[Part]) -> None:
+        """Queue several copies and mark the slot behind the last."""
+
+    def copy_now(self, target: int, source: int, length: int) -> None:
+        """The driver's blocking copy, of ordinary memory; returns when the bytes have arrived."""
+
+    def follow(self, slot: int, other: Lane) -> None:
+        """The slot's next copy starts only when the same slot of `other` has arrived."""
+
+    def wait(self, slot: int) -> None:
+        """Block until the slot's copy has arrived, and log it; nothing where none is in flight.
+
+        Raises whatever the copy failed with.
+        """
+
+    def settle(self) -> None:
+        """Wait for all slots and never raise: the memory may be given back after it."""
+
+    def close(self) -> None:
+        """Give stream and events back; nothing is in flight."""
+
+
+class Backend(Protocol):
+    """Primitives; see `host` and `cuda`.
+
+    Raises of all methods: the driver's own errors, which the caller wraps with what it was doing;
+    `UnavailableError` and `InfeasibleError` where they are named.
+    """
+
+    name: Name
+    emulated: bool
+
+    def describe(self, gpus: Sequence[int]) -> Description:
+        """Names and versions for the record."""
+
+    def lacks(self, strategy: str, across: tuple[str, str], gpus: Sequence[int]) -> str | None:
+        """Why the strategy cannot run on these GPUs, or `None`."""
+
+    def attach(self, gpu: int) -> None:
+        """Make the calling thread ready to use the GPU (the first call makes its context)."""
+
+    def free_memory(self, gpu: int) -> int | None:
+        """Bytes that can still be allocated, `None` where the backend cannot know."""
+
+    def allocate(self, gpu: int, size: int) -> DeviceBuffer:
+        """Memory of the GPU, contents undefined."""
+
+    def release(self, buffer: DeviceBuffer) -> None:
+        """Give it back; it is used by no copy any more."""
+
+    def register(self, address: int, size: int, *, read_only: bool = False) -> None:
+        """Page-lock touched memory so that copy engines reach it; `read_only` for file mappings."""
+
+    def unregister(self, address: int) -> None:
+        """Undo `register`."""
+
+    def lane(self, engine: Engine, slots: int, *, spin: bool = True) -> Lane:
+        """A lane of the calling worker; `spin` burns a core in `wait` for a quicker answer."""
+
+    def open_peer(self, gpu: int, peer: int) -> None:
+        """Let the two GPUs reach each other's memory; undone by `close`."""
+
+    def start_clock(self) -> None:
+        """Tie the engines' clocks to `time.perf_counter` for the sample that begins."""
+
+    def fill(self, buffer: DeviceBuffer, value: int) -> None:
+        """Set every byte, and wait."""
+
+    def read(self, buffer: DeviceBuffer, offset: int, address: int, length: int) -> None:
+        """Copy from the GPU to host memory, and wait; never timed."""
+
+    def write(self, buffer: DeviceBuffer, offset: int, address: int, length: int) -> None:
+        """Copy from host memory to the GPU, and wait; never timed."""
+
+    def compute(self, gpu: int, check: Callable[[], None]) -> Callable[[float], None]:
+        """A stand-in for work: keeps the GPU busy for so many seconds, and waits.
+
+        `check` is called now and then and raises where the run is called off.
+        """
+
+    def close(self) -> None:
+        """Give everything back that is left."""

@@ -1,0 +1,160 @@
+"""The null backend: the same workers on a virtual clock, with the model's times.
+
+Nothing moves and nothing sleeps: an operation takes what its stage takes in the model, so that a
+flow that has the machine to itself measures exactly what the estimate says. Copy engines are shared
+first come, first served; copy stages of different flows do not slow each other here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+
+from planner.engine.ops import DMA, FOLLOW, POOL, SHAPES, WAIT
+from planner.model.pipeline import Stage
+
+
+class VirtualClock:
+    """Events in order of time, and the FIFO engines that all flows share."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.free: dict[str, float] = {}
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._serial = count()
+
+    def at(self, time: float, action: Callable[[], None]) -> None:
+        """Do `action` at `time`."""
+        heappush(self._events, (time, next(self._serial), action))
+
+    def run(self) -> float:
+        """Play all events; returns the time of the last."""
+        while self._events:
+            self.now, _, action = heappop(self._events)
+            action()
+        return self.now
+
+    def serve(self, resource: str, at: float, seconds: float) -> tuple[float, float]:
+        """Queue for an engine at `at`; returns when the service starts and ends."""
+        start = max(at, self.free.get(resource, 0.0))
+        self.free[resource] = start + seconds
+        return start, start + seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A movement on the virtual clock: when its last byte arrived, and each stage's intervals."""
+
+    finish: float
+    intervals: tuple[tuple[tuple[float, float], ...], ...]
+
+
+@dataclass(slots=True)
+class _Worker:
+    """A worker on the clock: what it does, its own time, and when each slot's chunk arrives."""
+
+    work: Iterator[tuple[int, int, int]]
+    now: float
+    arrived: list[float]
+
+
+class _Player:
+    """One movement: its workers, their slots, and what they have left to do."""
+
+    def __init__(
+        self,
+        clock: VirtualClock,
+        stages: Sequence[Stage],
+        chunks: Sequence[int],
+        done: Callable[[Played], None],
+    ) -> None:
+        self.clock, self.stages, self.chunks, self.done = clock, stages, chunks, done
+        self.kinds = tuple(stage.kind for stage in stages)
+        self.pool = next((k for k, kind in enumerate(self.kinds) if kind == "pool"), 0)
+        self.engines = [k for k, kind in enumerate(self.kinds) if kind == "engine"]
+        self.intervals: list[list[tuple[float, float]]] = [[] for _ in stages]
+        self.finish = clock.now
+        self.left = 0
+
+    def start(self, workers: int, depth: int) -> None:
+        """Let all workers begin now."""
+        numbers = iter(range(len(self.chunks)))
+        self.left = workers
+        for _ in range(workers):
+            now = self.clock.now
+            one = _Worker(SHAPES[self.kinds](numbers, depth), now, [now] * depth)
+            self.clock.at(now, lambda one=one: self._step(one))
+
+    def _step(self, one: _Worker) -> None:
+        """Follow one worker until it has to wait for the clock."""
+        for code, slot, chunk in one.work:
+            if code == WAIT:
+                if one.arrived[slot] > one.now:
+                    one.now = one.arrived[slot]
+                    self.clock.at(one.now, lambda: self._step(one))
+                    return
+            elif code == POOL:
+                start = one.now
+                one.now += self.stages[self.pool].seconds(self.chunks[chunk])
+                self.intervals[self.pool].append((start, one.now))
+                self._arrive(one.now, last=self.pool == len(self.stages) - 1)
+                self.clock.at(one.now, lambda: self._step(one))
+                return
+            elif code == DMA:
+                one.arrived[slot] = self._engine(self.engines[0], one.now, chunk)
+            elif code == FOLLOW:
+                # The second engine takes the chunk when it lands, and its place in that queue is
+                # settled then. The worker's own time goes on: it does not wait between.
+                landed = one.arrived[slot]
+                self.clock.at(landed, lambda: self._second(one, slot, chunk, landed))
+                return
+        self.left -= 1
+        if self.left == 0:
+            found = tuple(tuple(rows) for rows in self.intervals)
+            end = max(self.finish, self.clock.now)
+            self.clock.at(end, lambda: self.done(Played(end, found)))
+
+    def _second(self, one: _Worker, slot: int, chunk: int, landed: float) -> None:
+        one.arrived[slot] = self._engine(self.engines[1], landed, chunk)
+        self._step(one)
+
+    def _engine(self, k: int, at: float, chunk: int) -> float:
+        """Queue a chunk on an engine; returns when it has arrived."""
+        stage = self.stages[k]
+        start, end = self.clock.serve(stage.resource, at, stage.seconds(self.chunks[chunk]))
+        self.intervals[k].append((start, end))
+        self._arrive(end + stage.lag, last=k == len(self.stages) - 1)
+        return end + stage.lag
+
+    def _arrive(self, time: float, *, last: bool) -> None:
+        if last:
+            self.finish = max(self.finish, time)
+
+
+def play(
+    clock: VirtualClock,
+    stages: Sequence[Stage],
+    chunks: Sequence[int],
+    shape: tuple[int, int],
+    done: Callable[[Played], None],
+) -> None:
+    """Start a movement on the clock.
+
+    Parameters
+    ----------
+    clock
+        Shared by everything that happens at once.
+    stages, chunks
+        The model's stages and the lengths of the chunks in bytes.
+    shape
+        Workers, and slots of each.
+    done
+        Called at the virtual instant at which the last byte has arrived.
+
+    """
+    if not stages or not chunks:
+        clock.at(clock.now, lambda: done(Played(clock.now, tuple(() for _ in stages))))
+        return
+    _Player(clock, stages, chunks, done).start(*shape)

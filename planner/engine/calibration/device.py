@@ -1,0 +1,122 @@
+"""The bench of a calibration on a backend: the same lanes and calls that a transfer uses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Final
+
+from planner.engine.backends.base import Backend, DeviceBuffer, Engine, Lane
+from planner.engine.calibration.copies import BATCH
+from planner.engine.memory import HostBuffer
+
+THREADS: Final = 8
+"""Threads that touch memory before anything is timed."""
+
+
+@dataclass(eq=False)
+class Memory:
+    """A stretch of memory of any kind; `gpu` is -1 in host memory."""
+
+    size: int
+    address: int
+    view: memoryview | None
+    gpu: int = -1
+    pinned: bool = False
+    owner: Any = None
+
+
+class DeviceBench:
+    """See `bench.Bench`."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.emulated = backend.emulated
+        self._lanes: dict[Engine, Lane] = {}
+        self._blocks: list[Memory] = []
+        backend.start_clock()
+
+    def pinned(self, size: int) -> Memory:
+        """Page-locked host memory."""
+        block = self.pageable(size)
+        self.backend.register(block.address, size)
+        block.pinned = True
+        return block
+
+    def pageable(self, size: int) -> Memory:
+        """Ordinary host memory, touched."""
+        buffer = HostBuffer(size)
+        buffer.touch(THREADS)
+        block = Memory(size, buffer.address, buffer.view, owner=buffer)
+        self._blocks.append(block)
+        return block
+
+    def device(self, gpu: int, size: int) -> Memory:
+        """Memory of a GPU."""
+        self.backend.attach(gpu)
+        buffer = self.backend.allocate(gpu, size)
+        self.backend.fill(buffer, 1)
+        view = buffer.owner.view if isinstance(buffer.owner, HostBuffer) else None
+        block = Memory(size, buffer.address, view, gpu=gpu, owner=buffer)
+        self._blocks.append(block)
+        return block
+
+    def release(self, block: Any) -> None:
+        """Give memory back."""
+        self._blocks.remove(block)
+        if block.pinned:
+            self.backend.unregister(block.address)
+        if isinstance(block.owner, DeviceBuffer):
+            self.backend.release(block.owner)
+        elif block.owner is not None:
+            block.view = None
+            block.owner.close()
+
+    def copies(self, gpu: int, pairs: Sequence[tuple[Any, int, Any, int]], size: int) -> float:
+        """Seconds from before the first issue to after the last arrival."""
+        target, source = pairs[0][0], pairs[0][2]
+        lane = self._lane(gpu, target, source)
+        host = target if target.gpu < 0 else source
+        ordinary = host.gpu < 0 and not host.pinned
+        addresses = [(t.address + i, s.address + j) for t, i, s, j in pairs]
+        slots = range(len(addresses))
+        start = perf_counter()
+        if ordinary:
+            for to, origin in addresses:
+                lane.copy_now(to, origin, size)
+        else:
+            for slot, (to, origin) in zip(slots, addresses, strict=True):
+                lane.copy(slot, to, origin, size)
+            for slot in slots:
+                lane.wait(slot)
+        end = perf_counter()
+        lane.log.clear()
+        return end - start
+
+    def _lane(self, gpu: int, target: Memory, source: Memory) -> Lane:
+        """The lane for a pair of blocks, made when it is first needed."""
+        engine = engine_for(gpu, target, source)
+        if engine not in self._lanes:
+            self.backend.attach(engine.gpu)
+            self._lanes[engine] = self.backend.lane(engine, BATCH)
+        return self._lanes[engine]
+
+    def close(self) -> None:
+        """Give everything back."""
+        for lane in self._lanes.values():
+            lane.close()
+        self._lanes.clear()
+        for block in list(self._blocks):
+            self.release(block)
+
+
+def engine_for(gpu: int, target: Memory, source: Memory) -> Engine:
+    """The copy engine between two blocks."""
+    if source.gpu < 0:
+        return Engine("h2d", gpu)
+    if target.gpu < 0:
+        return Engine("d2h", gpu)
+    if source.gpu == target.gpu:
+        return Engine("local", source.gpu)
+    return Engine("peer", source.gpu, target.gpu)

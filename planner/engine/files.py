@@ -1,0 +1,196 @@
+"""The files at the ends of a flow: ranges that are read, and sinks that are written whole."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from planner.engine.memory import PAGE
+from planner.errors import ExecutionError, InputError, UnavailableError
+from planner.plan.schema import FileSource
+
+preadv = os.preadv
+pwritev = os.pwritev
+
+DIRECT_ALIGN: Final = 4096
+"""Bytes that O_DIRECT is aligned to where the kernel does not say: the page of a disk with large
+sectors; no file system asks for more."""
+_STATX_DIOALIGN: Final = 0x2000
+"""Mask bit of statx(2), Linux 6.1."""
+_AT_EMPTY_PATH: Final = 0x1000
+
+
+class FileRanges:
+    """The bytes of a flow in its files, in order; opened for all workers together."""
+
+    def __init__(self, sources: Sequence[FileSource]) -> None:
+        self.sources = tuple(sources)
+        self.starts = [0]
+        for source in self.sources:
+            self.starts.append(self.starts[-1] + source.size_bytes)
+        self.fds: list[int] = []
+        self.align = DIRECT_ALIGN
+
+    @property
+    def size(self) -> int:
+        """Bytes of all ranges."""
+        return self.starts[-1]
+
+    def open(self, *, direct: bool = False) -> None:
+        """Open every file, around the page cache if asked, and look whether it is long enough."""
+        flags = os.O_RDONLY | os.O_CLOEXEC | (os.O_DIRECT if direct else 0)
+        for source in self.sources:
+            try:
+                self.fds.append(os.open(source.path, flags))
+            except OSError as error:
+                if direct and error.errno == errno.EINVAL:
+                    raise UnavailableError(
+                        f"direct: the file system of {source.path} has no O_DIRECT",
+                        hint="pin the strategy buffered",
+                    ) from error
+                raise InputError(f"{source.path} cannot be read: {error.strerror}") from error
+            check_length(source, os.fstat(self.fds[-1]).st_size)
+        if direct:
+            self.align = max((direct_alignment(fd) for fd in self.fds), default=DIRECT_ALIGN)
+
+    def segments(self, low: int, high: int) -> Iterator[tuple[int, int, int, int]]:
+        """(flow offset, number of the file, offset in it, length) of the flow's bytes low … high."""
+        at = bisect_right(self.starts, low) - 1
+        while low < high:
+            end = min(high, self.starts[at + 1])
+            if end > low:
+                source = self.sources[at]
+                yield low, at, source.offset + low - self.starts[at], end - low
+                low = end
+            at += 1
+
+    def close(self) -> None:
+        """Close all files."""
+        while self.fds:
+            os.close(self.fds.pop())
+
+
+def check_length(source: FileSource, found: int) -> None:
+    """Raise `InputError` where a file is shorter than what is wanted of it."""
+    needed = source.offset + source.size_bytes
+    if found < needed:
+        raise InputError(
+            f"{source.path} has {found} bytes, the plan needs {needed}",
+            hint="it changed since the plan was read; check that it is complete",
+        )
+
+
+def read_exactly(fd: int, view: memoryview, offset: int) -> None:
+    """Fill `view` from the file at `offset`; raises `ExecutionError` where the file ends early."""
+    done = preadv(fd, [view], offset)
+    while done < len(view):
+        more = preadv(fd, [view[done:]], offset + done)
+        if more == 0:
+            raise ExecutionError(
+                f"the file ends at byte {offset + done}, {len(view) - done} bytes early: "
+                "it shrank during the run"
+            )
+        done += more
+
+
+def read_aligned(fd: int, view: memoryview, offset: int, needed: int) -> None:
+    """Read around the page cache: `view` and `offset` aligned, the first `needed` bytes must come.
+
+    At the end of a file the kernel returns what there is.
+    """
+    done = preadv(fd, [view], offset)
+    while done < needed:
+        if done % DIRECT_ALIGN:  # a read that ended inside a block has met the end of the file
+            more = 0
+        else:
+            more = preadv(fd, [view[done:]], offset + done)
+        if more == 0:
+            raise ExecutionError(
+                f"the file ends at byte {offset + done}, {needed - done} bytes early: "
+                "it shrank during the run"
+            )
+        done += more
+
+
+def write_exactly(fd: int, view: memoryview, offset: int) -> None:
+    """Write all of `view` at `offset`."""
+    done = pwritev(fd, [view], offset)
+    while done < len(view):
+        done += pwritev(fd, [view[done:]], offset + done)
+
+
+def direct_alignment(fd: int) -> int:
+    """Bytes that offset, length and address of O_DIRECT must be multiples of."""
+    buffer = ctypes.create_string_buffer(256)  # struct statx is 256 bytes on every architecture
+    libc = ctypes.CDLL(None, use_errno=True)
+    try:
+        failed = libc.statx(fd, b"", _AT_EMPTY_PATH, _STATX_DIOALIGN, buffer)
+    except AttributeError:  # a C library from before 2018 lacks the call
+        return DIRECT_ALIGN
+    mask = int.from_bytes(buffer[0:4], "little")
+    if failed or not mask & _STATX_DIOALIGN:
+        return DIRECT_ALIGN
+    # stx_dio_mem_align and stx_dio_offset_align (include/uapi/linux/stat.h, offsets 0x98, 0x9c).
+    memory = int.from_bytes(buffer[0x98:0x9C], "little")
+    in_file = int.from_bytes(buffer[0x9C:0xA0], "little")
+    found = max(memory, in_file)
+    return found if 0 < found <= PAGE else DIRECT_ALIGN
+
+
+class Sink:
+    """A file that appears whole or not at all: written beside its place, then renamed.
+
+    `overwrite` says that a file at `path` may be replaced.
+    """
+
+    def __init__(self, path: str, *, overwrite: bool = False) -> None:
+        self.path = Path(path)
+        self.overwrite = overwrite
+        self.fd = -1
+        self._part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+        if self.path.exists() and not overwrite:
+            raise InputError(
+                f"{self.path} exists",
+                hint="give --overwrite to replace it, or another name",
+            )
+        if not self.path.parent.is_dir():
+            raise InputError(f"the folder {self.path.parent} does not exist")
+
+    def fresh(self) -> None:
+        """Start an empty file; what an earlier sample wrote goes."""
+        self.discard()
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            self.fd = os.open(self._part, flags, 0o644)
+        except OSError as error:
+            raise InputError(f"{self._part} cannot be written: {error.strerror}") from error
+
+    def publish(self) -> None:
+        """Give the file its name."""
+        if self.overwrite:
+            self._part.replace(self.path)
+        else:
+            try:
+                os.link(self._part, self.path)  # unlike rename, never replaces what came meanwhile
+            except FileExistsError as error:
+                raise InputError(
+                    f"{self.path} appeared during the run", hint="the new data was discarded"
+                ) from error
+            except OSError:  # a file system without links
+                self._part.rename(self.path)
+                return
+            self._part.unlink()
+
+    def discard(self) -> None:
+        """Close, and remove what was not published."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+        with contextlib.suppress(FileNotFoundError):
+            self._part.unlink()

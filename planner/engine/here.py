@@ -1,0 +1,185 @@
+"""This computer as a machine: calibrated once, then read from a cache.
+
+The cache holds one file for each fingerprint of the hardware and each backend. A file of another
+layout or a damaged one is measured anew, never trusted. A calibration with more emulated GPUs than
+one stays in force until another number is asked for.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
+
+from planner.engine import calibrate as calibration
+from planner.machine.discover import discover
+from planner.machine.schema import Hbm, Machine
+
+if TYPE_CHECKING:
+    from planner.engine.progress import Progress
+
+LAYOUT: Final = 1
+"""Of the cache file, and of what a calibration measures; raise it when either changes."""
+WAIT: Final = 60.0
+"""Seconds to wait for another process that calibrates. Two at once would disturb each other, but
+after four calibrations' time the other one hangs, and a disturbed answer is better than none."""
+POLL: Final = 0.1
+"""Seconds between two looks at the lock."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A calibration in the cache."""
+
+    machine: Machine
+    at: float
+
+
+def cache_folder() -> Path:
+    """Where calibrations are kept: `PLANNER_CACHE_DIR`, else `planner` in the XDG cache folder."""
+    given = os.environ.get("PLANNER_CACHE_DIR")
+    if given:
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "planner"
+
+
+def here(
+    *,
+    backend: str = "auto",
+    recalibrate: bool = False,
+    emulate_gpus: int | None = None,
+    progress: Progress | None = None,
+) -> Machine:
+    """This computer, from the cache or calibrated now.
+
+    Parameters
+    ----------
+    backend
+        `cuda`, `host`, or `auto`: cuda where a device is.
+    recalibrate
+        Measure even if the cache has an answer.
+    emulate_gpus
+        How many GPUs to stand in for in host memory; what the cache has, or 1, unless given.
+    progress
+        Told how far a calibration is, and how old an answer from the cache.
+
+    Raises
+    ------
+    UnavailableError
+        The backend needs what this computer lacks.
+
+    """
+    chosen = calibration.backend_name(backend)
+    path = _path(chosen)
+    found = None if recalibrate else _read(path, progress)
+    if found is not None and _suits(found.machine, emulate_gpus):
+        _say(progress, f"this computer, calibrated {age(time.time() - found.at)} ago")
+        return found.machine
+    began = time.time()
+    with _alone(path.with_suffix(".lock")):
+        # Another process may have measured while this one waited for it.
+        found = _read(path, None)
+        if found is not None and found.at > began and _suits(found.machine, emulate_gpus):
+            return found.machine
+        machine = calibration.calibrate(
+            backend=chosen, emulate_gpus=emulate_gpus, progress=progress
+        )
+        _write(path, machine, progress)
+    return machine
+
+
+def _path(backend: str) -> Path:
+    """The file for this hardware and backend."""
+    mark = discover(calibration.scratch_folder(None)).fingerprint()
+    return cache_folder() / f"here-{mark}-{backend}-v{LAYOUT}.json"
+
+
+def _suits(machine: Machine, emulate_gpus: int | None) -> bool:
+    """Whether the machine has the emulated GPUs that are asked for; any do if none are."""
+    if emulate_gpus is None:
+        return True
+    gpus = [node for node in machine.nodes.values() if isinstance(node, Hbm)]
+    return len(gpus) == emulate_gpus and all(gpu.emulated for gpu in gpus)
+
+
+def _read(path: Path, progress: Progress | None) -> _Kept | None:
+    """The calibration in a file, `None` if there is none or it is damaged."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError:
+        return None
+    try:
+        body: Any = json.loads(text)
+        return _Kept(Machine.model_validate(body["machine"]), float(body["calibrated_at_s"]))
+    except (ValueError, KeyError, TypeError, ValidationError) as error:
+        reason = str(error).splitlines()[0]
+        _say(progress, f"{path} is damaged ({reason}): this computer is measured anew")
+        return None
+
+
+def _write(path: Path, machine: Machine, progress: Progress | None) -> None:
+    """Put the calibration in place, whole or not at all; a cache that is read-only is no error."""
+    body = {"calibrated_at_s": time.time(), "machine": machine.model_dump(mode="json")}
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".part")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(body, file)
+        Path(temporary).replace(path)
+        temporary = None
+    except OSError as error:
+        _say(progress, f"the calibration cannot be kept in {path.parent}: {error}")
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Hold the lock at `path`, or go on without it if another process keeps it too long."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a", encoding="ascii")
+    except OSError:
+        yield  # a cache that cannot be written needs no lock either
+        return
+    with file:
+        deadline = time.monotonic() + WAIT
+        while time.monotonic() < deadline:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                time.sleep(POLL)
+        yield  # closing the file gives the lock back
+
+
+def age(seconds: float) -> str:
+    """How long ago, in the largest unit that fits.
+
+    >>> age(5), age(90), age(7200), age(200000)
+    ('5 seconds', '1 minute', '2 hours', '2 days')
+    """
+    for length, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= length:
+            count = int(seconds // length)
+            return f"{count} {unit}{'' if count == 1 else 's'}"
+    count = max(0, int(seconds))
+    return f"{count} second{'' if count == 1 else 's'}"
+
+
+def _say(progress: Progress | None, text: str) -> None:
+    """Tell whoever watches."""
+    if progress is not None:
+        progress.note(text)

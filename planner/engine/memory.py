@@ -1,0 +1,184 @@
+"""Host memory: plain buffers, rings of slots, and files mapped in place."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+PAGE: Final = mmap.PAGESIZE
+
+copy_memory: Final[Callable[[int, int, int], object]] = ctypes.memmove
+"""`copy_memory(target, source, length)` between addresses; the interpreter is free meanwhile."""
+
+
+def round_up(size: int, unit: int) -> int:
+    """The smallest multiple of `unit` that is at least `size`."""
+    return -(-size // unit) * unit
+
+
+class HostBuffer:
+    """Anonymous private memory of exactly `size` bytes, page aligned unless a lead is asked for.
+
+    Parameters
+    ----------
+    size
+        Bytes.
+    lead
+        If given, the address is so many bytes behind a page's start (O_DIRECT wants the address in
+        memory and the offset in the file to agree in their low bits), and there is a spare page at
+        either end, since whole blocks are read.
+
+    """
+
+    __slots__ = ("_map", "_skip", "address", "array", "pinned", "size", "view")
+
+    def __init__(self, size: int, *, lead: int | None = None) -> None:
+        room = max(size, 1) if lead is None else round_up(size + lead, PAGE) + 2 * PAGE
+        skip = 0 if lead is None else PAGE + lead
+        self.size = size
+        self.pinned = False
+        self._skip = skip
+        self._map = mmap.mmap(-1, room, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self.view = memoryview(self._map)[skip : skip + size]
+        self.array: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)[skip : skip + size]
+        self.address = int(self.array.ctypes.data)
+
+    def touch(self, threads: int = 1) -> None:
+        """Write to every page, so that the kernel gives the memory now; keeps nothing."""
+        share = round_up(-(-self.size // threads), PAGE)
+        parts = [self.array[at : at + share : PAGE] for at in range(0, self.size, share or 1)]
+        if len(parts) == 1:
+            parts[0].fill(0)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(lambda part: part.fill(0), parts))
+
+    def around(self, start: int, length: int) -> memoryview:
+        """`length` bytes from `start` on, which may lie in the spare page at either end."""
+        at = self._skip + start
+        return memoryview(self._map)[at : at + length]
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self.view.release()
+        self.array = np.empty(0, np.uint8)
+        close_map(self._map)
+
+
+def close_map(mapping: mmap.mmap) -> None:
+    """Unmap; where a view is still held (by a traceback, say) its end unmaps."""
+    try:
+        mapping.close()
+    except BufferError:
+        return
+
+
+class Ring:
+    """Workers x depth slots of `slot` bytes in one buffer; each worker owns its row of slots."""
+
+    __slots__ = ("buffer", "depth", "slot", "stride", "workers")
+
+    def __init__(self, workers: int, depth: int, slot: int) -> None:
+        self.workers, self.depth, self.slot = workers, depth, slot
+        self.stride = round_up(max(slot, 1), PAGE)
+        self.buffer = HostBuffer(workers * depth * self.stride)
+
+    @property
+    def size(self) -> int:
+        """Bytes, page rounding included."""
+        return self.buffer.size
+
+    def _start(self, worker: int, slot: int) -> int:
+        return (worker * self.depth + slot) * self.stride
+
+    def addresses(self, worker: int) -> list[int]:
+        """Address of each slot of a worker."""
+        return [self.buffer.address + self._start(worker, s) for s in range(self.depth)]
+
+    def views(self, worker: int) -> list[memoryview]:
+        """Each slot of a worker as writable bytes."""
+        starts = (self._start(worker, s) for s in range(self.depth))
+        return [self.buffer.view[at : at + self.slot] for at in starts]
+
+    def touch(self, worker: int) -> None:
+        """Touch the worker's own slots: by the thread that will use them, so they are near it."""
+        start, end = self._start(worker, 0), self._start(worker + 1, 0)
+        self.buffer.array[start:end:PAGE] = 0
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self.buffer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A piece of memory that may be registered: address and bytes."""
+
+    address: int
+    size: int
+
+
+class Mapping:
+    """The range of a file mapped for reading; `address` is where its first wanted byte lies.
+
+    A mapping starts at a page of the file, so the region to register may start before `address`.
+    """
+
+    __slots__ = ("_array", "_map", "address", "region", "size")
+
+    def __init__(self, path: str, offset: int, size: int) -> None:
+        start = offset - offset % PAGE
+        length = offset + size - start
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._map = mmap.mmap(
+                fd, length, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=start
+            )
+        finally:
+            os.close(fd)
+        self._array = np.frombuffer(self._map, np.uint8)
+        base = int(self._array.ctypes.data)
+        self.region = Region(base, length)
+        self.address = base + offset - start
+        self.size = size
+
+    def touch(self) -> None:
+        """Bring every page into the mapping's page table."""
+        int(self._array[::PAGE].max())
+
+    def close(self) -> None:
+        """Unmap."""
+        self._array = np.empty(0, np.uint8)
+        close_map(self._map)
+
+
+class Extents(Protocol):
+    """Bytes of a flow at addresses: one piece or several."""
+
+    def pieces(self, low: int, high: int) -> Iterator[tuple[int, int, int]]:
+        """(flow offset, address, length) of the pieces that hold the flow's bytes low … high."""
+
+
+class Mapped:
+    """The mapped files of a flow, in order."""
+
+    def __init__(self, maps: Sequence[Mapping]) -> None:
+        self.maps = tuple(maps)
+        self._starts = [0]
+        for one in self.maps:
+            self._starts.append(self._starts[-1] + one.size)
+
+    def pieces(self, low: int, high: int) -> Iterator[tuple[int, int, int]]:
+        """(flow offset, address, length), one for each file that the range touches."""
+        for start, one in zip(self._starts, self.maps, strict=False):
+            first, last = max(low, start), min(high, start + one.size)
+            if first < last:
+                yield first, one.address + first - start, last - first

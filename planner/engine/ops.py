@@ -1,0 +1,118 @@
+"""The workers: generators that say what to do next, and never do it themselves.
+
+A worker yields `(code, slot, chunk)`. Threads carry the operations out for real; a virtual clock
+plays the same generators with the model's times. Each shape mirrors one of `model/pipeline.py`:
+
+    fill     wait for the slot, take a chunk, pool stage into it, issue its DMA, use the next slot
+    drain    keep `depth` DMAs in flight, wait for the oldest, pool stage out of its slot
+    relay    DMA into the slot, a second DMA follows it by an event, the slot is free after that
+    single   pool stages on plain memory one after another, or at most `depth` queued DMAs
+
+Every worker ends with nothing in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, Literal
+
+POOL: Final = 0
+"""The worker moves the chunk itself: read, copy, write."""
+DMA: Final = 1
+"""Queue the chunk on the (first) copy engine; goes on at once."""
+FOLLOW: Final = 2
+"""Queue the chunk on the second engine, which takes it when the first is done; goes on at once."""
+WAIT: Final = 3
+"""Wait until the slot's last copy has arrived; returns at once where nothing is in flight."""
+
+NO_CHUNK: Final = -1
+
+Kind = Literal["pool", "engine"]
+Op = tuple[int, int, int]
+Worker = Callable[[Iterator[int], int], Iterator[Op]]
+"""Makes a worker from the shared iterator of chunk numbers and its number of slots.
+
+Taking a number is one call into C (`next` of a range iterator) and so needs no lock.
+"""
+
+
+def fill(chunks: Iterator[int], depth: int) -> Iterator[Op]:
+    """Pool, then engine."""
+    slot = 0
+    while True:
+        yield WAIT, slot, NO_CHUNK
+        chunk = next(chunks, NO_CHUNK)
+        if chunk < 0:
+            break
+        yield POOL, slot, chunk
+        yield DMA, slot, chunk
+        slot = (slot + 1) % depth
+    yield from _settle(slot, depth)
+
+
+def drain(chunks: Iterator[int], depth: int) -> Iterator[Op]:
+    """Engine, then pool."""
+    flight: list[tuple[int, int]] = []
+    turn = 0
+    while True:
+        while len(flight) < depth:
+            chunk = next(chunks, NO_CHUNK)
+            if chunk < 0:
+                break
+            yield DMA, turn % depth, chunk
+            flight.append((turn % depth, chunk))
+            turn += 1
+        if not flight:
+            return
+        slot, chunk = flight.pop(0)
+        yield WAIT, slot, NO_CHUNK
+        yield POOL, slot, chunk
+
+
+def relay(chunks: Iterator[int], depth: int) -> Iterator[Op]:
+    """Engine, then engine."""
+    slot = 0
+    while True:
+        yield WAIT, slot, NO_CHUNK
+        chunk = next(chunks, NO_CHUNK)
+        if chunk < 0:
+            break
+        yield DMA, slot, chunk
+        yield FOLLOW, slot, chunk
+        slot = (slot + 1) % depth
+    yield from _settle(slot, depth)
+
+
+def alone(chunks: Iterator[int], _depth: int) -> Iterator[Op]:
+    """One pool stage."""
+    for chunk in chunks:
+        yield POOL, 0, chunk
+
+
+def queued(chunks: Iterator[int], depth: int) -> Iterator[Op]:
+    """One engine, with at most `depth` copies outstanding."""
+    slot = 0
+    while True:
+        yield WAIT, slot, NO_CHUNK
+        chunk = next(chunks, NO_CHUNK)
+        if chunk < 0:
+            break
+        yield DMA, slot, chunk
+        slot = (slot + 1) % depth
+    yield from _settle(slot, depth)
+
+
+def _settle(slot: int, depth: int) -> Iterator[Op]:
+    """Wait for all slots, the oldest first."""
+    for turn in range(depth):
+        yield WAIT, (slot + turn) % depth, NO_CHUNK
+
+
+SHAPES: Final[dict[tuple[Kind, ...], Worker]] = {
+    ("pool",): alone,
+    ("engine",): queued,
+    ("pool", "engine"): fill,
+    ("engine", "pool"): drain,
+    ("engine", "engine"): relay,
+}
+"""The worker for the kinds of stages that a byte meets, in order."""

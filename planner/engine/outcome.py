@@ -1,0 +1,100 @@
+"""From samples to a `Run`: medians, busy times of the hops, errors against the prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from planner.engine.flow import FlowSample, grouped
+from planner.engine.measure import middle, quantile, spread, union
+from planner.engine.strategies import stages_of
+from planner.machine.schema import Machine
+from planner.results import CacheState, FlowEstimate, FlowRun, Hop, HopRun
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRecord:
+    """What was collected of one flow: its first sample of all, the measured ones, and its state."""
+
+    first: FlowSample
+    samples: tuple[FlowSample, ...]
+    cache: CacheState
+    verified: bool | None
+    pinned_bytes: int
+
+
+def flow_run(machine: Machine, predicted: FlowEstimate, record: FlowRecord) -> FlowRun:
+    """The result of one flow."""
+    steadies = [sample.steady_s for sample in record.samples]
+    steady, first = middle(steadies), record.first.first_s
+    duration = first + (predicted.repeat - 1) * steady
+    interval = predicted.interval_s
+    return FlowRun(
+        name=predicted.name,
+        size_bytes=predicted.size_bytes,
+        repeat=predicted.repeat,
+        schedule=predicted.schedule,
+        samples_s=tuple(steadies),
+        first_s=first,
+        steady_s=steady,
+        spread_s=spread(steadies),
+        p50_s=quantile(steadies, 0.5),
+        p95_s=quantile(steadies, 0.95),
+        duration_s=duration,
+        setup=record.first.setup,
+        rate_bytes_per_s=_ratio(predicted.size_bytes, steady),
+        predicted_s=predicted.duration_s,
+        predicted_first_s=predicted.first_s,
+        predicted_steady_s=predicted.steady_s,
+        error_factor=_ratio(duration, predicted.duration_s),
+        steady_error_factor=_ratio(steady, predicted.steady_s),
+        first_error_factor=_ratio(first, predicted.first_s),
+        inside_interval=None if interval is None else interval[0] <= duration <= interval[1],
+        hops=_hops(machine, predicted, record.samples),
+        cache=record.cache,
+        verified=record.verified,
+        pinned_bytes=record.pinned_bytes,
+    )
+
+
+def _hops(
+    machine: Machine, predicted: FlowEstimate, samples: Sequence[FlowSample]
+) -> tuple[HopRun, ...]:
+    """Each hop's busy time: the median over the samples."""
+    busy = [_busy(machine, predicted.schedule.hops, sample) for sample in samples]
+    found = []
+    for k, hop in enumerate(predicted.hops):
+        seconds = middle([row[k] for row in busy])
+        found.append(
+            HopRun(
+                hop=hop.hop,
+                resource=hop.resource,
+                predicted_s=hop.busy_s,
+                busy_s=seconds,
+                error_factor=_ratio(seconds, hop.busy_s),
+                rate_bytes_per_s=_ratio(predicted.size_bytes, seconds),
+                predicted_rate_bytes_per_s=hop.rate_bytes_per_s,
+            )
+        )
+    return tuple(found)
+
+
+def _busy(machine: Machine, hops: Sequence[Hop], sample: FlowSample) -> list[float]:
+    """Busy seconds of each hop in one repeat: of its engine, else of its last stage."""
+    found: list[float] = []
+    moves = iter(sample.moves)
+    for group in grouped(hops):
+        kinds = [[stage.kind for stage in stages_of(machine, hop)] for hop in group]
+        if not any(kinds):  # a mapping moves nothing by itself
+            found += [0.0] * len(group)
+            continue
+        intervals = iter(next(moves).intervals)
+        for own in kinds:
+            times = [(kind, union(next(intervals))) for kind in own]
+            engines = [seconds for kind, seconds in times if kind != "pool"]
+            found.append(engines[-1] if engines else times[-1][1] if times else 0.0)
+    return found
+
+
+def _ratio(above: float, below: float) -> float:
+    return above / below if below > 0 else 0.0

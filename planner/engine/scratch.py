@@ -1,0 +1,83 @@
+"""Files that the engine makes where a plan names a disk but no file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from planner.engine.memory import HostBuffer
+from planner.engine.pattern import BLOCK, Pattern
+from planner.errors import InfeasibleError
+from planner.plan.schema import FileSource
+from planner.units import format_size
+
+RESERVE: Final = 64 << 20
+"""Bytes that stay free on the disk: a full file system harms whoever else writes to it."""
+
+
+def folder_of(path: str | None) -> Path:
+    """The disk node's folder, else the system's folder for temporary files."""
+    folder = Path(path) if path else Path(tempfile.gettempdir())
+    if not folder.is_dir():
+        raise InfeasibleError(
+            f"the folder {folder} of the disk does not exist", hint="make it, or calibrate again"
+        )
+    return folder
+
+
+def require_space(folder: Path, size: int) -> None:
+    """Raise `InfeasibleError` where the disk has not `size` bytes to spare."""
+    free = shutil.disk_usage(folder).free
+    if size + RESERVE > free:
+        raise InfeasibleError(
+            f"{folder} has {format_size(free)} free, the plan needs {format_size(size)}",
+            hint="take a smaller size, or a disk with more room",
+        )
+
+
+class Scratch:
+    """A file of incompressible bytes in a folder; removed when closed unless it is kept."""
+
+    def __init__(self, folder: Path, label: str, size: int, pattern: Pattern) -> None:
+        words = re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")
+        self.path = folder / f".planner-scratch-{os.getpid()}-{words}"
+        self.size, self.pattern = size, pattern
+
+    def write(self, *, sync: bool) -> FileSource:
+        """Write the whole pattern, and bring it to the disk if asked.
+
+        A file written half is removed.
+        """
+        require_space(self.path.parent, self.size)
+        block = HostBuffer(min(BLOCK, max(self.size, 1)))
+        try:
+            with self.path.open("wb", buffering=0) as file:
+                for at in range(0, self.size, BLOCK):
+                    part = block.array[: min(BLOCK, self.size - at)]
+                    self.pattern.write(part, at)
+                    _write_all(file.fileno(), memoryview(part))
+                if sync:
+                    os.fsync(file.fileno())
+        except BaseException:
+            self.remove()
+            raise
+        finally:
+            part = None
+            block.close()
+        return FileSource(path=str(self.path), offset=0, size_bytes=self.size)
+
+    def remove(self) -> None:
+        """Remove the file, if it is there."""
+        with contextlib.suppress(FileNotFoundError):
+            self.path.unlink()
+
+
+def _write_all(fd: int, view: memoryview) -> None:
+    done = 0
+    while done < len(view):
+        done += os.write(fd, view[done:])

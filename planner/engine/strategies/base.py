@@ -1,0 +1,138 @@
+"""What a strategy does for one worker: the operations of its stages.
+
+A movement is a line of stages between two places, with a ring between them where there are two. A
+strategy contributes its stages; `Bound` says what lies on either side of a stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Final, Literal
+
+from planner.engine.backends.base import Backend, Lane
+from planner.engine.memory import Ring
+from planner.engine.places import DevicePlace, HostPlace, MappedPlace, Place
+
+Operation = Callable[[int, int], None]
+"""`operation(slot, chunk)`: one step of a worker."""
+Address = Callable[[int, int], int]
+"""`address(slot, chunk)`: where a chunk lies on one side of a stage."""
+
+
+@dataclass(slots=True)
+class Chunks:
+    """The pieces that workers take: offset in the flow and bytes of each.
+
+    A chunk never spans two files, so that each is read by one call.
+    """
+
+    lows: list[int]
+    sizes: list[int]
+
+    def __len__(self) -> int:
+        return len(self.lows)
+
+
+def cut(size: int, chunk: int, borders: Sequence[int] = ()) -> Chunks:
+    """Chunks of `size` bytes, cut also at the `borders` (where files begin).
+
+    >>> cut(10, 4).sizes, cut(10, 4, [0, 5, 10]).sizes
+    ([4, 4, 2], [4, 1, 4, 1])
+    """
+    lows: list[int] = []
+    sizes: list[int] = []
+    edges = sorted({0, size, *(b for b in borders if 0 < b < size)})
+    for low, high in zip(edges, edges[1:], strict=False):
+        for at in range(low, high, chunk):
+            lows.append(at)
+            sizes.append(min(chunk, high - at))
+    return Chunks(lows, sizes)
+
+
+@dataclass(slots=True)
+class Bound:
+    """A movement's two ends, its ring, and its chunks; shared by all workers."""
+
+    backend: Backend
+    source: Place
+    target: Place
+    chunks: Chunks
+    depth: int
+    ring: Ring | None = None
+    spin: bool = True
+
+
+@dataclass(slots=True)
+class Hands:
+    """One worker's part in a movement.
+
+    `pool` serves a chunk itself; `lanes` are its ways to the engines, `issue` queues a chunk on
+    each. `leads` is, by slot, how far into the slot the chunk begins (direct reads read from a
+    block's start). `log` holds start and end of each pool operation.
+    """
+
+    number: int
+    pool: Operation | None = None
+    issue: list[Operation] = field(default_factory=list)
+    lanes: list[Lane] = field(default_factory=list)
+    leads: list[int] = field(default_factory=list)
+    log: list[float] = field(default_factory=list)
+    moved: int = 0
+
+
+StageKind = Literal["pool", "engine", "driver"]
+FIRST: Final = 0
+"""Number of the stage that takes bytes from the source; it counts them for the progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of a strategy: how a worker gets its operation.
+
+    `equip(bound, hands, before, after)` adds the operation to the hands; `before` and `after` give
+    the address of a chunk on either side, `None` where that side is a file.
+    """
+
+    kind: StageKind
+    equip: Callable[[Bound, Hands, Address | None, Address | None], None]
+
+
+def at_rest(place: Place, chunks: Chunks) -> Address | None:
+    """The addresses of chunks in a whole place; `None` for files."""
+    if isinstance(place, DevicePlace):
+        device, lows = place, chunks.lows
+        return lambda _slot, chunk: device.address + lows[chunk]
+    if isinstance(place, HostPlace):
+        base, offsets = place.buffer.address, chunks.lows
+        return lambda _slot, chunk: base + offsets[chunk]
+    if isinstance(place, MappedPlace):
+        mapped = place.mapped
+        if mapped is None:
+            raise RuntimeError("the mapping is used before it is made")
+        # Chunks are cut at the files' borders, so each is one piece.
+        found = [next(mapped.pieces(low, low + 1))[1] for low in chunks.lows]
+        return lambda _slot, chunk: found[chunk]
+    return None
+
+
+def in_ring(ring: Ring, hands: Hands) -> Address:
+    """The addresses of a worker's slots, behind what a direct read left before the chunk."""
+    slots = ring.addresses(hands.number)
+    leads = hands.leads = [0] * ring.depth
+    return lambda slot, _chunk: slots[slot] + leads[slot]
+
+
+def logged(operation: Operation, hands: Hands, sizes: Sequence[int]) -> Operation:
+    """The operation with its times kept and its bytes counted."""
+    log = hands.log
+
+    def run(slot: int, chunk: int) -> None:
+        start = perf_counter()
+        operation(slot, chunk)
+        log.append(start)
+        log.append(perf_counter())
+        hands.moved += sizes[chunk]
+
+    return run

@@ -1,0 +1,120 @@
+"""Files and host memory: `buffered` and `direct` reads, `buffered` writes, `mmap`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from planner.engine.files import read_aligned, read_exactly, write_exactly
+from planner.engine.memory import round_up
+from planner.engine.places import FilePlace, HostPlace, SinkPlace
+from planner.engine.strategies.base import Address, Bound, Hands, Operation, Stage, logged
+from planner.errors import UnavailableError
+
+
+def _views(bound: Bound, hands: Hands, *, room: int = 0) -> Callable[[int, int], memoryview]:
+    """Where a worker's chunks lie in host memory, as bytes: in its slots or in a whole buffer."""
+    lows, sizes = bound.chunks.lows, bound.chunks.sizes
+    if bound.ring is not None:
+        slots = bound.ring.views(hands.number)
+        return lambda slot, chunk: slots[slot][: sizes[chunk] + room]
+    place = bound.target if isinstance(bound.target, HostPlace) else bound.source
+    if not isinstance(place, HostPlace):
+        raise TypeError("a pool stage without a ring needs host memory at one side")
+    whole = place.buffer.view
+    return lambda _slot, chunk: whole[lows[chunk] : lows[chunk] + sizes[chunk]]
+
+
+def _places(bound: Bound) -> list[tuple[int, int]]:
+    """File descriptor and offset in its file of each chunk."""
+    if not isinstance(bound.source, FilePlace):
+        raise TypeError("a read needs a file as its source")
+    ranges = bound.source.ranges
+    found = []
+    for low in bound.chunks.lows:
+        _, number, offset, _ = next(ranges.segments(low, low + 1))
+        found.append((ranges.fds[number], offset))
+    return found
+
+
+def _read(bound: Bound, hands: Hands, _before: Address | None, _after: Address | None) -> None:
+    """`pread` through the page cache."""
+    places, view = _places(bound), _views(bound, hands)
+
+    def read(slot: int, chunk: int) -> None:
+        fd, offset = places[chunk]
+        read_exactly(fd, view(slot, chunk), offset)
+
+    hands.pool = logged(read, hands, bound.chunks.sizes)
+
+
+def _read_direct(
+    bound: Bound, hands: Hands, _before: Address | None, _after: Address | None
+) -> None:
+    """`pread` around the page cache: whole blocks, so a chunk may begin inside its slot."""
+    if not isinstance(bound.source, FilePlace):
+        raise TypeError("a read needs a file as its source")
+    align = bound.source.ranges.align
+    places = _places(bound)
+    operation = (
+        _direct_into_slots(bound, hands, places, align)
+        if bound.ring is not None
+        else _direct_into_memory(bound, places, align)
+    )
+    hands.pool = logged(operation, hands, bound.chunks.sizes)
+
+
+def _direct_into_slots(
+    bound: Bound, hands: Hands, places: list[tuple[int, int]], align: int
+) -> Operation:
+    ring = bound.ring
+    if ring is None:
+        raise TypeError("there is no ring")
+    sizes, slots = bound.chunks.sizes, ring.views(hands.number)
+
+    def read(slot: int, chunk: int) -> None:
+        fd, offset = places[chunk]
+        lead = offset % align
+        needed = lead + sizes[chunk]
+        read_aligned(fd, slots[slot][: round_up(needed, align)], offset - lead, needed)
+        hands.leads[slot] = lead
+
+    return read
+
+
+def _direct_into_memory(bound: Bound, places: list[tuple[int, int]], align: int) -> Operation:
+    """Into a whole buffer whose addresses agree with the file's offsets in their low bits."""
+    if not isinstance(bound.target, HostPlace):
+        raise TypeError("a direct read without a ring needs host memory as its target")
+    if len({fd for fd, _ in places}) > 1:
+        raise UnavailableError(
+            "direct: several files cannot be read around the page cache into one buffer",
+            hint="pin the strategy buffered for disk -> host",
+        )
+    lows, sizes, buffer = bound.chunks.lows, bound.chunks.sizes, bound.target.buffer
+
+    def read(_slot: int, chunk: int) -> None:
+        fd, offset = places[chunk]
+        lead = offset % align
+        needed = lead + sizes[chunk]
+        view = buffer.around(lows[chunk] - lead, round_up(needed, align))
+        read_aligned(fd, view, offset - lead, needed)
+
+    return read
+
+
+def _write(bound: Bound, hands: Hands, _before: Address | None, _after: Address | None) -> None:
+    """`pwrite` into the page cache; the kernel writes it to the disk later."""
+    if not isinstance(bound.target, SinkPlace):
+        raise TypeError("a write needs a file as its target")
+    sink, lows, view = bound.target.sink, bound.chunks.lows, _views(bound, hands)
+
+    def write(slot: int, chunk: int) -> None:
+        write_exactly(sink.fd, view(slot, chunk), lows[chunk])
+
+    hands.pool = logged(write, hands, bound.chunks.sizes)
+
+
+READS = {"buffered": Stage("pool", _read), "direct": Stage("pool", _read_direct)}
+"""Disk to host memory."""
+WRITES = {"buffered": Stage("pool", _write)}
+"""Host memory to disk."""

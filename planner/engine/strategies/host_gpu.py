@@ -1,0 +1,91 @@
+"""Host memory and a GPU: copy engines, the CPU's copies into and out of a ring, the driver's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from planner.engine.backends.base import Engine
+from planner.engine.memory import copy_memory
+from planner.engine.strategies.base import Address, Bound, Hands, Stage, logged
+
+
+def _need(address: Address | None) -> Address:
+    if address is None:
+        raise TypeError("a copy needs memory at both sides, not a file")
+    return address
+
+
+def engine(kind: Engine) -> Stage:
+    """A stage on a copy engine."""
+
+    def equip(bound: Bound, hands: Hands, before: Address | None, after: Address | None) -> None:
+        source, target, sizes = _need(before), _need(after), bound.chunks.sizes
+        lane = bound.backend.lane(kind, bound.depth, spin=bound.spin)
+        copy = lane.copy
+
+        def issue(slot: int, chunk: int) -> None:
+            copy(slot, target(slot, chunk), source(slot, chunk), sizes[chunk])
+
+        hands.lanes.append(lane)
+        hands.issue.append(issue)
+
+    return Stage("engine", equip)
+
+
+def driver(kind: Engine) -> Stage:
+    """The driver's blocking copy between ordinary memory and the GPU, all bytes in one call."""
+
+    def equip(bound: Bound, hands: Hands, before: Address | None, after: Address | None) -> None:
+        source, target, sizes = _need(before), _need(after), bound.chunks.sizes
+        lane = bound.backend.lane(kind, 1)
+        hands.lanes.append(lane)
+
+        def copy(slot: int, chunk: int) -> None:
+            lane.copy_now(target(slot, chunk), source(slot, chunk), sizes[chunk])
+            hands.moved += sizes[chunk]
+
+        hands.pool = copy
+
+    return Stage("driver", equip)
+
+
+def _copy(bound: Bound, hands: Hands, before: Address | None, after: Address | None) -> None:
+    """One worker's memcpy between plain memory and its slot."""
+    source, target, sizes = _need(before), _need(after), bound.chunks.sizes
+
+    def copy(slot: int, chunk: int) -> None:
+        copy_memory(target(slot, chunk), source(slot, chunk), sizes[chunk])
+
+    hands.pool = logged(copy, hands, sizes)
+
+
+COPY = Stage("pool", _copy)
+
+Stages = Callable[[int], tuple[Stage, ...]]
+"""The stages of a strategy on one GPU, by the driver's index."""
+
+
+def _h2d(gpu: int) -> Engine:
+    return Engine("h2d", gpu)
+
+
+def _d2h(gpu: int) -> Engine:
+    return Engine("d2h", gpu)
+
+
+INTO_GPU: dict[str, Stages] = {
+    "pinned": lambda gpu: (engine(_h2d(gpu)),),
+    "registered": lambda gpu: (engine(_h2d(gpu)),),
+    "host_staged": lambda gpu: (engine(_h2d(gpu)),),
+    "staged": lambda gpu: (COPY, engine(_h2d(gpu))),
+    "pageable": lambda gpu: (driver(_h2d(gpu)),),
+}
+"""Host memory to a GPU."""
+OUT_OF_GPU: dict[str, Stages] = {
+    "pinned": lambda gpu: (engine(_d2h(gpu)),),
+    "registered": lambda gpu: (engine(_d2h(gpu)),),
+    "host_staged": lambda gpu: (engine(_d2h(gpu)),),
+    "staged": lambda gpu: (engine(_d2h(gpu)), COPY),
+    "pageable": lambda gpu: (driver(_d2h(gpu)),),
+}
+"""A GPU to host memory."""

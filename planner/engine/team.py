@@ -1,0 +1,77 @@
+"""The threads of one flow: started once, kept between samples, each with its own lanes.
+
+Whoever calls `run` is worker 0: a movement by one worker then pays no hand-over between threads,
+which would take longer (some 50 us) than a small copy itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Event, Lock, Thread
+from typing import Final
+
+from planner.engine.waits import Stop, Stopped
+
+JOIN_S: Final = 30.0
+"""Seconds to wait for a thread at the end: a stuck driver call must not hang the process for ever."""
+
+Job = Callable[[int], None]
+"""What each worker does; the argument is its number."""
+
+
+class Team:
+    """`size` workers that do the same job together, as often as asked: the caller and threads."""
+
+    def __init__(self, size: int, stop: Stop, name: str) -> None:
+        self.size = size
+        self._stop = stop
+        self._queues: list[SimpleQueue[Job | None]] = [SimpleQueue() for _ in range(size - 1)]
+        self._left = 0
+        self._guard = Lock()
+        self._done = Event()
+        self._threads = [
+            Thread(target=self._serve, args=(k,), name=f"{name} worker {k}", daemon=True)
+            for k in range(1, size)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _serve(self, number: int) -> None:
+        queue = self._queues[number - 1]
+        while True:
+            job = queue.get()
+            if job is None:
+                return
+            self._do(job, number)
+            del job  # what the job holds may be given back before the next one comes
+            with self._guard:
+                self._left -= 1
+                if self._left == 0:
+                    self._done.set()
+
+    def _do(self, job: Job, number: int) -> None:
+        """Do the job; an error stops the run and is kept there for the thread that waits."""
+        try:
+            job(number)
+        except Stopped:
+            pass
+        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
+            self._stop.fail(error)
+
+    def run(self, job: Job) -> None:
+        """Let every worker do the job; returns when all have, whatever became of it."""
+        self._done.clear()
+        self._left = self.size - 1
+        for queue in self._queues:
+            queue.put(job)
+        self._do(job, 0)
+        if self._queues:
+            self._done.wait()
+
+    def close(self) -> None:
+        """End the threads."""
+        for queue in self._queues:
+            queue.put(None)
+        for thread in self._threads:
+            thread.join(JOIN_S)

@@ -1,0 +1,58 @@
+"""Waiting that can be called off: one `Stop` for a run, which every worker looks at."""
+
+from __future__ import annotations
+
+import time
+from threading import Event, Lock
+from typing import Final
+
+TICK_S: Final = 0.05
+"""Longest time in which a blocked thread does not look at the stop: a twentieth of a second is
+below what a person who presses Ctrl-C notices, and costs nothing."""
+
+
+class Stopped(Exception):  # noqa: N818 - not an error: it unwinds a worker that was told to stop
+    """The run was called off, by an error elsewhere or by the caller."""
+
+
+class Stop:
+    """Whether to stop, and the first error that was the reason.
+
+    `asked` is a plain attribute because workers read it at every operation.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.error: BaseException | None = None
+        self._lock = Lock()
+
+    def ask(self) -> None:
+        """Let every worker stop at its next operation."""
+        self.asked = True
+
+    def fail(self, error: BaseException) -> None:
+        """Stop because of `error`; only the first one is kept."""
+        with self._lock:
+            if self.error is None and not self.asked:
+                self.error = error
+            self.asked = True
+
+    def check(self) -> None:
+        """Raise `Stopped` if the run was called off."""
+        if self.asked:
+            raise Stopped
+
+    def wait(self, event: Event) -> None:
+        """Wait for the event; raises `Stopped` if the run is called off meanwhile."""
+        while not event.wait(TICK_S):
+            self.check()
+        self.check()
+
+    def sleep_until(self, instant: float) -> None:
+        """Sleep until `time.perf_counter()` is `instant`; raises `Stopped` if called off."""
+        while True:
+            self.check()
+            left = instant - time.perf_counter()
+            if left <= 0:
+                return
+            time.sleep(min(left, TICK_S))
