@@ -53,10 +53,7 @@ class Hop(Result):
 
 
 class SplitPart(Result):
-    """One of several ways that a flow takes at once, and the bytes that are expected to take it.
-
-    The shares are a prediction: at run time all ways take chunks from one queue.
-    """
+    """One of several ways taken at once, with its predicted share of a common queue of chunks."""
 
     share_bytes: int
     hops: tuple[Hop, ...]
@@ -65,9 +62,8 @@ class SplitPart(Result):
 class FlowSchedule(Result):
     """Every choice for one flow: its hops in order. `cache` is the state its file source is in.
 
-    `parts` are all ways of a flow that is split, the one with most bytes first (its hops are
-    `hops`); empty where it is not. `copy_of` names the flow whose destination these bytes are
-    copied from: when all of them have arrived there (`fan: tree`) or chunk by chunk (`chain`).
+    `parts` are all ways of a split flow, the largest (`hops`) first. `copy_of` names the flow at
+    whose destination the bytes are fetched: whole (`fan: tree`) or chunk by chunk (`chain`).
     """
 
     flow: str
@@ -132,9 +128,8 @@ class FlowEstimate(Result):
     with its setup; `steady_s` one further repeat; `start_s` and `finish_s` on the plan's clock.
     `interval_s` is (all rates at their upper, at their lower quartile), `None` where no spread is
     known. `exposed_s` is the part of the transfer that no compute block hides, `hidden_share` the
-    share of it that one does. `alone_s` is the duration with the machine to itself.
-
-    `members` equal flows are predicted as one: sizes, rates and times are those of each.
+    share of it that one does. `alone_s` is the duration with the machine to itself. `members` equal
+    flows are predicted as one: sizes, rates and times are those of each.
     """
 
     name: str
@@ -176,10 +171,9 @@ class ComputeEstimate(Result):
 
 
 class ResourceUse(Result):
-    """One shared resource: seconds in which it serves anything, and their share of the makespan.
+    """One of `members` equal shared resources: seconds in which it serves, of all the makespan.
 
-    `active_s` are the seconds in which anything is under way on it, waits between chunks included.
-    `members` equal resources are told as one.
+    `active_s` counts the waits between the chunks of a flow too.
     """
 
     name: str
@@ -190,10 +184,7 @@ class ResourceUse(Result):
 
 
 class NodeUse(Result):
-    """Peak memory that the plan takes at one node; `pinned_bytes` is the page-locked part.
-
-    `members` equal nodes are told as one: the bytes are those of each.
-    """
+    """Peak memory at one node (each of `members`); `pinned_bytes` is the page-locked part."""
 
     name: str
     peak_bytes: int
@@ -234,11 +225,7 @@ class WhatIf(Result):
 
 
 class Estimate(Result):
-    """`planner estimate`: what will happen.
-
-    No order and no sharing could end before `lower_bound_s` with the ways and shapes chosen; `gap`
-    is makespan / bound - 1.
-    """
+    """`planner estimate`: what will happen, never before `lower_bound_s`; `gap` says how near."""
 
     format: Literal["planner.estimate/1"] = "planner.estimate/1"
     planner: str

@@ -57,22 +57,27 @@ def members(machine: Machine, name: str) -> int:
 
 def replicate_faults(machine: Machine) -> list[str]:
     """What is wrong with the placeholders of a machine, and with the ports that links name."""
-    faults = []
-    for kind, names in (("node", machine.nodes), ("link", machine.links), ("port", machine.ports)):
-        for name in names:
-            for key in placeholders(name):
-                if key not in machine.replicate:
-                    faults.append(f'{kind} {name}: replicate has no "{key}"')
-    for name, link in machine.links.items():
-        inside = set(placeholders(name))
-        for end in link.ends:
-            for key in placeholders(end):
-                if key in machine.replicate and key not in inside:
-                    faults.append(f"link {name} ends at {end}: put {{{key}}} into its name too")
-        for port in link.ports or ():
-            if port is not None and port not in machine.ports:
-                faults.append(f'link {name} goes through the port "{port}", which is not in ports')
-    return faults
+    kinds = (("node", machine.nodes), ("link", machine.links), ("port", machine.ports))
+    faults = [
+        f'{kind} {name}: replicate has no "{key}"'
+        for kind, names in kinds
+        for name in names
+        for key in placeholders(name)
+        if key not in machine.replicate
+    ]
+    faults += [
+        f"link {name} ends at {end}: put {{{key}}} into its name too"
+        for name, link in machine.links.items()
+        for end in link.ends
+        for key in placeholders(end)
+        if key in machine.replicate and key not in placeholders(name)
+    ]
+    return faults + [
+        f'link {name} goes through the port "{port}", which is not in ports'
+        for name, link in machine.links.items()
+        for port in link.ports or ()
+        if port is not None and port not in machine.ports
+    ]
 
 
 def _fill(name: str, values: Mapping[str, int]) -> str:

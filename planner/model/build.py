@@ -8,14 +8,15 @@ k - buffers of everything that follows it in step has ended. So it is at most `b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from planner.machine.schema import Hbm, Machine
 from planner.model.arrange import Arrangement
 from planner.model.fluid import STILL, Fluid, uneven_end, waits
 from planner.model.needs import Demand, gpu_rate
+from planner.model.steps import pairs_in_step
 from planner.plan.schema import Plan
 
 Kind = Literal["setup", "move", "compute", "join"]
@@ -136,7 +137,7 @@ def _add_demand(
     chained: Sequence[Arrangement],
     capped: _Capped,
 ) -> None:
-    need, at = demand.need, len(made.jobs)
+    need = demand.need
     job = Job(
         need.name,
         demand.flow,
@@ -148,38 +149,49 @@ def _add_demand(
         behind=arrangement.behind,
         written=need.repeat,
     )
-    made.jobs.append(job)
-    common = {"job": at, "priority": demand.priority, "members": demand.members}
-    job.setup = _add(
-        made, Spec(need.name, "setup", moves=waits(arrangement.setup_seconds), **common)  # type: ignore[arg-type]
+    plain = Spec(
+        need.name,
+        "setup",
+        len(made.jobs),
+        waits(arrangement.setup_seconds),
+        priority=demand.priority,
+        members=demand.members,
     )
-    made.specs[job.setup].start = demand.start
-    for lane in range(len(arrangement.lanes)):
-        made.lanes[at, lane] = arrangement, lane
+    job.setup = _add(made, replace(plain, start=demand.start, after=[]))
+    moves = [_moves(arrangement, lane, chained) for lane in range(len(arrangement.lanes))]
+    for lane in range(len(moves)):
+        made.lanes[len(made.jobs), lane] = arrangement, lane
+    made.jobs.append(job)
     for repeat in range(job.repeat):
-        heads, ends, flows = [], [], []
-        for number, lane in enumerate(arrangement.lanes):
-            last: int | None = None
-            for step, moves in enumerate(_moves(arrangement, number, chained)):
-                work = lane.need.size if moves.total > 0 else 0
-                spec = Spec(need.name, "move", moves=moves, work=work, **common)  # type: ignore[arg-type]
-                spec.lane, spec.step, spec.repeat = number, step, repeat
-                if last is not None:
-                    spec.after.append(last)
-                else:
-                    heads.append(len(made.specs))
-                last = _add(made, spec)
-                flows.append(last)
-            ends.append(last if last is not None else job.setup)
-        job.heads.append(heads)
-        job.flows.append(flows)
-        job.tails.append(ends[0] if len(ends) == 1 else _join(made, need.name, common, ends))
+        _add_repeat(made, job, plain, arrangement, moves, repeat)
 
 
-def _join(made: Build, name: str, common: Mapping[str, int], ends: Sequence[int]) -> int:
-    spec = Spec(name, "join", moves=STILL, **common)  # type: ignore[arg-type]
-    spec.after = list(ends)
-    return _add(made, spec)
+def _add_repeat(
+    made: Build,
+    job: Job,
+    plain: Spec,
+    arrangement: Arrangement,
+    moves: Sequence[Sequence[Fluid]],
+    repeat: int,
+) -> None:
+    """One repeat: in every lane one movement after another, and then the end of all lanes."""
+    heads, ends, flows = [], [], []
+    for number, (lane, fluids) in enumerate(zip(arrangement.lanes, moves, strict=True)):
+        last: int | None = None
+        for step, moved in enumerate(fluids):
+            spec = replace(plain, kind="move", moves=moved, lane=number, step=step, repeat=repeat)
+            spec.work = lane.need.size if moved.total > 0 else 0
+            spec.after = [] if last is None else [last]
+            if last is None:
+                heads.append(len(made.specs))
+            last = _add(made, spec)
+            flows.append(last)
+        ends.append(job.setup if last is None else last)
+    job.heads.append(heads)
+    job.flows.append(flows)
+    if len(ends) > 1:
+        ends = [_add(made, replace(plain, kind="join", moves=STILL, after=ends))]
+    job.tails.append(ends[0])
 
 
 def _moves(
@@ -195,18 +207,18 @@ def _moves(
         return (waits(copy.delay + sum(copy.holds.values())),)
     if not chained or not own:
         return own
-    last = own[-1]
-    charges = dict(last.charges)
-    for copy in chained:
-        for name, per_byte in copy.main.fluids[0].charges.items():
+    return (*own[:-1], _passing_on(own[-1], [c.main.fluids[0] for c in chained]))
+
+
+def _passing_on(moves: Fluid, copies: Sequence[Fluid]) -> Fluid:
+    """A fluid whose every chunk is copied on: it charges the copies' links too."""
+    charges = dict(moves.charges)
+    for copy in copies:
+        for name, per_byte in copy.charges.items():
             charges[name] = charges.get(name, 0.0) + per_byte
-    cap = min([last.cap, *(c.main.fluids[0].cap for c in chained)])
-    cap = min([cap, *(1 / c for c in charges.values() if c > 0)])
-    share = (last.total - last.delay) * last.cap / cap
-    slower = Fluid(
-        last.delay + share, last.delay, cap, charges, last.busy, last.weight, last.holds
-    )
-    return (*own[:-1], slower)
+    cap = min([moves.cap, *(c.cap for c in copies), *(1 / c for c in charges.values() if c > 0)])
+    flowing = (moves.total - moves.delay) * moves.cap / cap
+    return replace(moves, total=moves.delay + flowing, cap=cap, charges=charges)
 
 
 def _add(made: Build, spec: Spec) -> int:
@@ -258,7 +270,9 @@ def _link(made: Build) -> None:
     for job in made.jobs:
         by_name.setdefault(job.plan_name, []).append(job)
         by_label[job.name] = job
-    in_step = _in_step(made.jobs, by_name)
+    in_step = pairs_in_step(
+        {name: (jobs[0].written, jobs[0].after) for name, jobs in by_name.items()}
+    )
     for job in made.jobs:
         for k in range(job.repeat):
             before = job.setup if k == 0 else job.tails[k - 1]
@@ -282,36 +296,3 @@ def _wait(made: Build, job: Job, repeat: int, index: int) -> None:
     for head in job.heads[repeat]:
         if index not in made.specs[head].after:
             made.specs[head].after.append(index)
-
-
-def _in_step(jobs: Sequence[Job], by_name: Mapping[str, Sequence[Job]]) -> set[tuple[str, str]]:
-    """The pairs (earlier, later) that go in step: equal repeats, and nothing that waits for the
-    whole of the earlier stands between them."""
-    first = {name: several[0] for name, several in by_name.items()}
-    followers: dict[str, list[str]] = {name: [] for name in first}
-    for name, job in first.items():
-        for other in job.after:
-            followers[other].append(name)
-    equal = {
-        (other, name)
-        for name, job in first.items()
-        for other in job.after
-        if job.written == first[other].written > 1
-    }
-
-    def around(start: str, end: str) -> bool:
-        """Whether a path leads from start to end that waits for the whole of something."""
-        seen: set[tuple[str, bool]] = set()
-        open_ = [(start, False)]
-        while open_:
-            at, whole = open_.pop()
-            for name in followers[at]:
-                state = (name, whole or (at, name) not in equal)
-                if state == (end, True):
-                    return True
-                if state not in seen:
-                    seen.add(state)
-                    open_.append(state)
-        return False
-
-    return {pair for pair in sorted(equal) if not around(*pair)}

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from planner.errors import InfeasibleError
 from planner.machine.schema import Hbm, Machine, Ram
 from planner.machine.topology import Topology
-from planner.model.movement import buffer_setup
 from planner.model.known import choose_shape
+from planner.model.movement import buffer_setup
 from planner.model.need import Need
 from planner.model.strategies import Shape
 from planner.model.ways import Way, matches_pins, ways

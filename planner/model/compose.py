@@ -103,14 +103,14 @@ def play(
     made = build(plan, machine, demands, arrangements, repeats)
     caps = _budgets(plan, demands)
     corrections = NONE
-    rounds = 0
-    for _ in range(ROUNDS):
-        rounds += 1
-        names, result = _simulate(made, machine, corrections, caps)
-        further = refine(made, machine, result, corrections)
-        if further == corrections:
+    rounds = 1
+    names, result = _simulate(made, machine, NONE, caps)
+    while (further := refine(made, machine, result, corrections)) != corrections:
+        if rounds == ROUNDS:
             break
+        rounds += 1
         corrections = further
+        names, result = _simulate(made, machine, corrections, caps)
     summary = _summary(plan, made, names, result, len(demands))
     return replace(summary, flows=rounds * len(made.specs))
 

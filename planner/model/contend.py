@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, product
 
 from planner.machine.replicate import members
-from planner.machine.schema import Machine, Ram
+from planner.machine.schema import Ram
 from planner.machine.topology import Topology
 from planner.model.arrange import Arrangement, Lane, alone
 from planner.model.choose import Candidate, Decision, decide, evaluate
@@ -199,9 +199,7 @@ class _Search:
         for several in product(*(self.options[i] for i in self.order)):
             self._consider(dict(zip(self.order, several, strict=True)))
 
-    def _joint(
-        self, moves: Sequence[dict[int, Arrangement]]
-    ) -> Iterator[dict[int, Arrangement]]:
+    def _joint(self, moves: Sequence[dict[int, Arrangement]]) -> Iterator[dict[int, Arrangement]]:
         """One change for all copies of a flow."""
         yield from moves
         for indices in self._groups():
@@ -320,7 +318,7 @@ def _slower(single: Arrangement, demand: Demand, split: Arrangement) -> Rejected
 
 def _alone_only(first: Arrangement, taken: Arrangement, demand: Demand) -> Rejected:
     """What would have been taken without the other flows."""
-    duration = first.setup_seconds + demand.need.repeat * max(l.seconds for l in first.lanes)
+    duration = first.duration(demand.need.repeat)
     what = "copied on from where it is already" if taken.source else "shared with the other flows"
     reason = f"best alone with {format_time(duration)}, but the whole plan ends sooner when {what}"
     return _row(first.candidate, duration, reason)

@@ -98,7 +98,7 @@ def _result(
 
 
 def _passed_on(flows: Sequence[FlowEstimate]) -> tuple[FlowEstimate, ...]:
-    """What limits bytes that are passed on chunk by chunk is what limits them where they come in."""
+    """Bytes passed on chunk by chunk are limited by what limits them where they come in."""
     by_name = {flow.name: flow for flow in flows}
 
     def limit(flow: FlowEstimate) -> FlowEstimate:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from planner.errors import InfeasibleError
 from planner.machine.schema import Hbm
@@ -77,7 +78,7 @@ def _chain(
     if len(root.lanes) > 1 or shape.chunk >= order[0].need.size:
         return {}
     found: dict[str, Arrangement] = {}
-    for before, demand in zip(order, order[1:], strict=False):
+    for before, demand in pairwise(order):
         need = _onward(demand, before.need.end)
         best = decide(topology, need).best
         if len(best.way.movements) != 1 or best.way.movements[0].has_ring:

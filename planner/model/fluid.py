@@ -1,4 +1,4 @@
-"""A pipeline as a fluid: {delay, work, cap, charges}, so that alone it takes what the pipeline takes.
+"""A pipeline as a fluid {delay, work, cap, charges}: alone it takes what the pipeline takes.
 
 `delay` holds latency, fill and drain; `cap` is the pipeline's own throughput. Resources are shares
 of a server: their capacity is 1 and a charge is seconds per byte. What is charged beside the
@@ -75,12 +75,20 @@ def fluid(movement: Movement, shape: Shape) -> Fluid:
         cap = min(shared)
         total = delay + movement.size / cap
     return Fluid(
-        total, delay, cap, charges | aside, trace.busy_s, _weight(shape, charges), _holds(stages, shape)
+        total,
+        delay,
+        cap,
+        charges | aside,
+        trace.busy_s,
+        _weight(shape, charges),
+        _holds(stages, shape),
     )
 
 
 def _holds(stages: Sequence[Stage], shape: Shape) -> dict[str, float]:
-    return {stage.resource: stage.seconds(shape.chunk) for stage in stages if stage.kind == "engine"}
+    return {
+        stage.resource: stage.seconds(shape.chunk) for stage in stages if stage.kind == "engine"
+    }
 
 
 def _weight(shape: Shape, charges: Mapping[str, float]) -> float:

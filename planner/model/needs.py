@@ -86,8 +86,9 @@ def demands(
 
 def _kept(plan: Plan, name: str, flow: Flow) -> int:
     """How many repeats lie at the destination at once: `buffers` where something consumes them."""
-    consumers = [*plan.flows.values(), *plan.compute.values()]
-    in_step = any(name in other.after and other.repeat == flow.repeat for other in consumers)
+    consumers = [(f.after, f.repeat) for f in plan.flows.values()]
+    consumers += [(block.after, block.repeat) for block in plan.compute.values()]
+    in_step = any(name in after and repeat == flow.repeat for after, repeat in consumers)
     return min(flow.buffers, flow.repeat) if in_step else 1
 
 

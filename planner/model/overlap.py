@@ -142,9 +142,7 @@ def _swept(
     }
 
 
-def _delays(
-    made: Build, spans: Mapping[Key, Sequence[tuple[float, float]]]
-) -> dict[Key, float]:
+def _delays(made: Build, spans: Mapping[Key, Sequence[tuple[float, float]]]) -> dict[Key, float]:
     """One chunk of the lower classes that are found on the same engine, the longest of them."""
     classes = {spec.priority for spec in made.specs if spec.kind == "move"}
     if len(classes) < 2:

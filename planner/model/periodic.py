@@ -48,9 +48,7 @@ def _periodic(one: Composition, two: Composition, latest: float) -> bool:
     if one.resources != two.resources or two.makespan <= 0:
         return False
     slack = SAME * two.makespan
-    pairs = list(
-        zip((*one.parts, *one.compute), (*two.parts, *two.compute), strict=True)
-    )
+    pairs = list(zip((*one.parts, *one.compute), (*two.parts, *two.compute), strict=True))
     longer = [(a, b) for a, b in pairs if len(b.ends) > len(a.ends)]
     shift = longer[0][1].finish - longer[0][0].finish
     middle = min(a.ends[len(a.ends) // 2] for a, _ in longer)

@@ -24,7 +24,7 @@ from planner.results import (
 )
 
 ALONE = 1.005
-"""A flow that takes at most half a per cent longer than alone is limited by what limits it alone."""
+"""Up to half a per cent longer than alone, a flow is limited by what limits it alone."""
 SETUP = 0.5
 """Setup is the limit where it takes more than half of the time, as for a flow alone."""
 
@@ -103,9 +103,7 @@ def _hops(lane: Lane, steady: float) -> tuple[HopEstimate, ...]:
     """Each hop with the busy time of the stage that is its own: its last, or its engine."""
     found = []
     written = iter(lane.hops())
-    for movement, shape, flow in zip(
-        lane.movements, lane.candidate.shapes, lane.each, strict=True
-    ):
+    for movement, shape, flow in zip(lane.movements, lane.candidate.shapes, lane.each, strict=True):
         busy = iter(flow.busy)
         for crossing, strategy in zip(movement.crossings, movement.strategies, strict=True):
             times = [(stage, next(busy)) for stage in strategy.stages(crossing, shape)]
@@ -135,12 +133,12 @@ def _bottleneck(item: Chosen, composed: Composition, part: Part, alone: float) -
     load = composed.load[composed.resources.index(part.holder)]
     return Bottleneck(
         resource=part.holder,
-        cause=_cause(lane, part.holder),
+        cause=_cause(part.holder),
         share=min(1.0, load / took) if took > 0 else 0.0,
     )
 
 
-def _cause(lane: Lane, resource: str) -> Cause:
+def _cause(resource: str) -> Cause:
     """Why a shared resource limits."""
     if resource.endswith(".budget"):
         return "capacity"
@@ -173,9 +171,7 @@ def resource_uses(machine: Machine, composed: Composition) -> tuple[ResourceUse,
             active_s=active,
             members=members(machine, name),
         )
-        for name, load, active in zip(
-            composed.resources, composed.load, composed.busy, strict=True
-        )
+        for name, load, active in zip(composed.resources, composed.load, composed.busy, strict=True)
     ]
     return tuple(sorted(rows, key=lambda row: (-row.busy_s, row.name)))
 

@@ -15,8 +15,8 @@ from planner.machine.topology import Topology
 from planner.model.arrange import Arrangement, Lane, carried
 from planner.model.choose import Candidate, evaluate, setup_of
 from planner.model.compose import Composition
-from planner.model.need import Need
 from planner.model.known import choose_shape
+from planner.model.need import Need
 from planner.model.shapes import CHUNKS
 from planner.model.strategies import Shape
 from planner.model.ways import Way, matches_pins, ways
@@ -224,9 +224,7 @@ def _together(topology: Topology, need: Need, lanes: Sequence[Lane]) -> Arrangem
     return shared_out(topology, need, arrangement, [need.size / lane.seconds for lane in found])
 
 
-def _refused(
-    wider: Arrangement, composed: Composition, took: float, seconds: float
-) -> Rejected:
+def _refused(wider: Arrangement, composed: Composition, took: float, seconds: float) -> Rejected:
     """Why a split was not taken: what binds all its ways together."""
     binds = max(
         zip(composed.load, composed.resources, strict=True), key=lambda row: (row[0], row[1])
@@ -241,5 +239,5 @@ def _refused(
         depth=shape.depth,
         workers=shape.workers,
         duration_s=took,
-        reason=f"split over {len(wider.lanes)} ways it {gains}: {binds} limits all of them together",
+        reason=f"split over {len(wider.lanes)} ways it {gains}: {binds} limits all together",
     )
