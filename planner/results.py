@@ -63,7 +63,8 @@ class FlowSchedule(Result):
     """Every choice for one flow: its hops in order. `cache` is the state its file source is in.
 
     `parts` are all ways of a split flow, the largest (`hops`) first. `copy_of` names the flow at
-    whose destination the bytes are fetched: whole (`fan: tree`) or chunk by chunk (`chain`).
+    whose destination the bytes are fetched: whole (`fan: tree`), once the copy `behind` which it
+    comes is made, or chunk by chunk (`chain`).
     """
 
     flow: str
@@ -73,6 +74,7 @@ class FlowSchedule(Result):
     parts: tuple[SplitPart, ...] = ()
     copy_of: str | None = None
     fan: Literal["tree", "chain"] | None = None
+    behind: str | None = None
 
 
 class Bottleneck(Result):
@@ -171,10 +173,7 @@ class ComputeEstimate(Result):
 
 
 class ResourceUse(Result):
-    """One of `members` equal shared resources: seconds in which it serves, of all the makespan.
-
-    `active_s` counts the waits between the chunks of a flow too.
-    """
+    """One of `members` equal resources: seconds it serves; `active_s` counts waits of flows too."""
 
     name: str
     busy_s: float

@@ -17,7 +17,7 @@ from itertools import combinations, product
 from planner.machine.replicate import members
 from planner.machine.schema import Ram
 from planner.machine.topology import Topology
-from planner.model.arrange import Arrangement, Lane, alone
+from planner.model.arrange import Arrangement, Lane, alone, yielding
 from planner.model.choose import Candidate, Decision, decide, evaluate
 from planner.model.compose import Composition, compose
 from planner.model.fanout import fans
@@ -117,6 +117,9 @@ class _Search:
             self.options[i] = [split.arrangement, single]
             self.rejected[i] = (_slower(single, demand, split.arrangement), *self.rejected[i])
         self.options[i] += self._other_ways(demand, decision)
+        if demand.priority < max(other.priority for other in self.demands):
+            machine = self.topology.machine
+            self.options[i] = [yielding(machine, option) for option in self.options[i]]
 
     def _alone(self, demand: Demand, arrangement: Arrangement) -> Composition:
         """One repeat of a flow with the machine to itself."""
@@ -180,12 +183,12 @@ class _Search:
             group = [self.demands[i] for i in indices]
             if any(d.need.name in self.fixed for d in group):
                 continue
-            first = {d.need.name: self.options[i][0] for i, d in zip(indices, group, strict=True)}
             where = {d.need.name: i for i, d in zip(indices, group, strict=True)}
-            found += [
-                {where[name]: a for name, a in kind.items()}
-                for kind in fans(self.topology, group, first).values()
-            ]
+            best = {name: self.options[i][0] for name, i in where.items()}
+            single = {name: _single_way(self.options[i]) for name, i in where.items()}
+            for first in [best] if best == single else [best, single]:
+                kinds = fans(self.topology, group, first).values()
+                found += [{where[name]: a for name, a in kind.items()} for kind in kinds]
         return found
 
     def _groups(self) -> list[list[int]]:
@@ -282,6 +285,11 @@ class _Search:
                 r for r in rejected if (r.strategies, r.route) != (mine.names, mine.places)
             )
         return Chosen(demand, taken, rejected)
+
+
+def _single_way(options: Sequence[Arrangement]) -> Arrangement:
+    """The best arrangement with one way only."""
+    return next((a for a in options if len(a.lanes) == 1), options[0])
 
 
 def _better(score: Score, present: Score) -> bool:

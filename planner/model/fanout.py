@@ -80,8 +80,10 @@ def _chain(
     found: dict[str, Arrangement] = {}
     for before, demand in pairwise(order):
         need = _onward(demand, before.need.end)
-        best = decide(topology, need).best
-        if len(best.way.movements) != 1 or best.way.movements[0].has_ring:
+        decision = decide(topology, need)
+        direct = (c for c in (decision.best, *decision.others) if _is_one_copy(c))
+        best = next(direct, None)
+        if best is None:
             return {}
         shapes = (Shape(shape.chunk, 2),)
         steady = best.way.movements[0].seconds(shapes[0])
@@ -89,3 +91,9 @@ def _chain(
         lane = Lane(need, Candidate(best.way, shapes, steady, setup))
         found[demand.need.name] = Arrangement((lane,), source=before.need.name, fan="chain")
     return found
+
+
+def _is_one_copy(candidate: Candidate) -> bool:
+    """Whether every chunk goes from GPU to GPU in one copy, with nothing between."""
+    movements = candidate.way.movements
+    return len(movements) == 1 and not movements[0].has_ring

@@ -20,7 +20,9 @@ def arrangement_of(topology: Topology, need: Need, schedule: FlowSchedule) -> Ar
         need = replace(need, start=schedule.hops[0].start, first="device", cached=1.0, hot=False)
     if not schedule.parts:
         lane = Lane(replace(need, size=schedule.size_bytes), candidate_of(topology, need, schedule))
-        return Arrangement((lane,), source=schedule.copy_of, fan=schedule.fan)
+        return Arrangement(
+            (lane,), source=schedule.copy_of, fan=schedule.fan, behind=schedule.behind
+        )
     lanes = []
     for part in schedule.parts:
         hops, streamed = _cut(topology, part.hops)
