@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from planner.engine.calibration import copies, disk, tables
+from planner.engine.calibration import disk, tables
 from planner.engine.calibration.copies import curve_of, interference, queued_rate
 from planner.engine.calibration.disk import Reads
 from planner.engine.calibration.rounds import Cell, disturbed

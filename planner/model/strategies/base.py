@@ -152,18 +152,25 @@ def steps(*found: SetupStep | None) -> tuple[SetupStep, ...]:
 def dma(crossing: Crossing, curve: Curve, shape: Shape) -> Stage:
     """A copy engine's stage on the crossing's link.
 
-    Each byte takes the engine's time of its chunk, and the opposite direction its interference.
+    Each byte takes the engine's time of its chunk, and the opposite direction its interference. A
+    single copy takes what a lone copy takes; its latency is the lag, the rest is service.
     """
     chunk = min(shape.chunk, max(1, crossing.size))
-    charges = {crossing.resource: curve.service(chunk) / chunk}
+    lag = curve.latency - curve.queued_gap
+
+    def alone(length: int) -> float:
+        return max(0.0, curve.seconds(length) - lag)
+
+    service = alone if shape.chunk >= crossing.size else curve.service
+    charges = {crossing.resource: service(chunk) / chunk}
     other, opposite = crossing.opposite()
     if opposite is not None and opposite.against > 0:
         charges[other] = opposite.against / opposite.rate
     return Stage(
         crossing.resource,
         "engine",
-        curve.service,
-        lag=curve.latency - curve.queued_gap,
+        service,
+        lag=lag,
         charges=charges,
     )
 
