@@ -17,25 +17,22 @@ from itertools import combinations, product
 from planner.machine.replicate import members
 from planner.machine.schema import Ram
 from planner.machine.topology import Topology
-from planner.model.arrange import Arrangement, Lane, alone, yielding
-from planner.model.choose import Candidate, Decision, decide, evaluate
+from planner.model.arrange import Arrangement, alone, yielding
+from planner.model.choose import decide
 from planner.model.compose import Composition, compose
 from planner.model.fanout import fans
 from planner.model.held import pinned_by_tool
 from planner.model.needs import Demand, pinned_budget
-from planner.model.split import best_split
+from planner.model.options import distinct, other_ways, smaller
+from planner.model.split import Split, best_split
+from planner.model.why_not import shared_instead, split_instead, told_once
 from planner.plan.schema import Plan
 from planner.results import Rejected
-from planner.units import format_time
 
-BEST_WAYS = 4
-"""Ways of each flow that are looked at together with other flows."""
-SLOWEST = 4.0
-"""A way that takes so many times the best one's time alone cannot be made up for by sharing."""
-FEWER = (2, 4, 8)
-"""Divisors of the workers and of the ring: shares of two, four and eight flows."""
 ALL = 256
 """Combinations up to which all are tried: as many simulations as the search would take."""
+FEW = 8
+"""Flows up to which changes of two at a time are tried as well."""
 MOST_FLOWS = 24_000
 """Flows simulated in the search at the most, about two seconds; then the best so far is taken."""
 BETTER = 1 - 1e-9
@@ -55,7 +52,12 @@ class Chosen:
 
 
 def choose_together(
-    plan: Plan, topology: Topology, demands: Sequence[Demand], fixed: Mapping[str, Arrangement]
+    plan: Plan,
+    topology: Topology,
+    demands: Sequence[Demand],
+    fixed: Mapping[str, Arrangement],
+    *,
+    single_ways: bool = False,
 ) -> tuple[list[Chosen], Composition]:
     """Choose for all flows of a plan; the simulation of the choice.
 
@@ -67,13 +69,15 @@ def choose_together(
         What moves; the results are in this order.
     fixed
         Arrangements that are given, by the name of the need.
+    single_ways
+        No splits, and no copies of copies.
 
     Raises
     ------
     InfeasibleError
         If a flow has no way.
     """
-    search = _Search(plan, topology, demands, fixed)
+    search = _Search(plan, topology, demands, fixed, single_ways=single_ways)
     search.run()
     chosen = [search.chosen(i) for i in range(len(demands))]
     return chosen, search.composed
@@ -86,8 +90,11 @@ class _Search:
         topology: Topology,
         demands: Sequence[Demand],
         fixed: Mapping[str, Arrangement],
+        *,
+        single_ways: bool,
     ) -> None:
         self.plan, self.topology, self.demands = plan, topology, demands
+        self.single_ways = single_ways
         self.fixed = fixed
         self.rejected: dict[int, tuple[Rejected, ...]] = {}
         self.order = sorted(range(len(demands)), key=lambda i: demands[i].need.name)
@@ -108,15 +115,17 @@ class _Search:
             return
         decision = decide(self.topology, demand.need)
         single = alone(demand.need, decision.best)
-        split = best_split(self.topology, demand.need, single, lambda a: self._alone(demand, a))
+        split = Split(None)
+        if not self.single_ways:
+            split = best_split(self.topology, demand.need, single, lambda a: self._alone(demand, a))
         self.rejected[i] = decision.rejected()
         if split.rejected is not None:
             self.rejected[i] = (split.rejected, *self.rejected[i])
         self.options[i] = [single]
         if split.arrangement is not None:
             self.options[i] = [split.arrangement, single]
-            self.rejected[i] = (_slower(single, demand, split.arrangement), *self.rejected[i])
-        self.options[i] += self._other_ways(demand, decision)
+            self.rejected[i] = (split_instead(single, demand, split.arrangement), *self.rejected[i])
+        self.options[i] += other_ways(demand.need, decision)
         if demand.priority < max(other.priority for other in self.demands):
             machine = self.topology.machine
             self.options[i] = [yielding(machine, option) for option in self.options[i]]
@@ -129,24 +138,6 @@ class _Search:
         plan = self.plan.model_copy(update={"compute": {}})
         return compose(plan, self.topology.machine, [lonely], [arrangement])
 
-    def _other_ways(self, demand: Demand, decision: Decision) -> list[Arrangement]:
-        repeat = demand.need.repeat
-        limit = SLOWEST * decision.best.duration(repeat)
-        near = [c for c in decision.others if c.duration(repeat) <= limit]
-        return [alone(demand.need, candidate) for candidate in near[: BEST_WAYS - 1]]
-
-    def _smaller(self, demand: Demand, candidate: Candidate) -> Iterator[Arrangement]:
-        """The same way with fewer workers, and with a smaller ring."""
-        need = demand.need
-        workers = max((s.workers for s in candidate.shapes), default=1)
-        tries = [replace(need, cores=max(1, workers // k)) for k in FEWER if workers > 1]
-        if candidate.ring:
-            tries += [replace(need, pinned_budget=max(1, candidate.ring // k)) for k in FEWER]
-        for other in tries:
-            found = evaluate(self.topology.machine, other, candidate.way)
-            if not isinstance(found, str):
-                yield Arrangement((Lane(need, found),))
-
     def run(self) -> None:
         """Look for something better than what each would do alone, where flows meet at all."""
         if not self._meet():
@@ -155,15 +146,16 @@ class _Search:
             if self.demands[i].need.name in self.fixed:
                 continue
             for candidate in [a.candidate for a in self.options[i] if len(a.lanes) == 1][:2]:
-                self.options[i] += self._smaller(self.demands[i], candidate)
-            self.options[i] = _distinct(self.options[i])
+                need, machine = self.demands[i].need, self.topology.machine
+                self.options[i] += smaller(machine, need, candidate)
+            self.options[i] = distinct(self.options[i])
         moves = self._fans()
         if not moves and math.prod(len(o) for o in self.options) <= ALL:
             self._try_all()
             return
         while self._improve(self._joint(moves)) or self._improve(self._single()):
             pass
-        if len(self.demands) <= BEST_WAYS * 2:
+        if len(self.demands) <= FEW:
             self._improve(self._pairs())
 
     def _meet(self) -> bool:
@@ -178,7 +170,9 @@ class _Search:
 
     def _fans(self) -> list[dict[int, Arrangement]]:
         """Copies from where the bytes are already, for each flow with several destinations."""
-        found = []
+        found: list[dict[int, Arrangement]] = []
+        if self.single_ways:
+            return found
         for indices in self._groups():
             group = [self.demands[i] for i in indices]
             if any(d.need.name in self.fixed for d in group):
@@ -279,12 +273,12 @@ class _Search:
         rejected = self.rejected.get(i, ())
         first = self.options[i][0]
         if taken is not first:
-            rejected = (_alone_only(first, taken, demand), *rejected)
+            rejected = (shared_instead(first, taken, demand), *rejected)
             mine = taken.candidate.way
             rejected = tuple(
                 r for r in rejected if (r.strategies, r.route) != (mine.names, mine.places)
             )
-        return Chosen(demand, taken, rejected)
+        return Chosen(demand, taken, told_once(rejected))
 
 
 def _single_way(options: Sequence[Arrangement]) -> Arrangement:
@@ -303,43 +297,3 @@ def _better(score: Score, present: Score) -> bool:
 
 def _used(arrangement: Arrangement) -> set[str]:
     return {name for lane in arrangement.lanes for f in lane.fluids for name in f.charges}
-
-
-def _distinct(options: Sequence[Arrangement]) -> list[Arrangement]:
-    """Each way with each shape once, in order."""
-    found: dict[object, Arrangement] = {}
-    for option in options:
-        key = tuple(
-            (lane.candidate.way.names, lane.candidate.way.places, lane.candidate.shapes)
-            for lane in option.lanes
-        )
-        found.setdefault(key, option)
-    return list(found.values())
-
-
-def _slower(single: Arrangement, demand: Demand, split: Arrangement) -> Rejected:
-    """The best single way beside the split that was taken."""
-    candidate = single.candidate
-    duration = candidate.duration(demand.need.repeat)
-    return _row(candidate, duration, f"one way alone is slower than {len(split.lanes)} at once")
-
-
-def _alone_only(first: Arrangement, taken: Arrangement, demand: Demand) -> Rejected:
-    """What would have been taken without the other flows."""
-    duration = first.duration(demand.need.repeat)
-    what = "copied on from where it is already" if taken.source else "shared with the other flows"
-    reason = f"best alone with {format_time(duration)}, but the whole plan ends sooner when {what}"
-    return _row(first.candidate, duration, reason)
-
-
-def _row(candidate: Candidate, duration: float, reason: str) -> Rejected:
-    shape = max(candidate.shapes, key=lambda s: s.ring)
-    return Rejected(
-        strategies=candidate.way.names,
-        route=candidate.way.places,
-        chunk_bytes=shape.chunk,
-        depth=shape.depth,
-        workers=shape.workers,
-        duration_s=duration,
-        reason=reason,
-    )

@@ -34,6 +34,7 @@ def estimate(
     *,
     schedules: Mapping[str, FlowSchedule] | None = None,
     cached: Mapping[str, float] | None = None,
+    single_ways: bool = False,
 ) -> Estimate:
     """Choose a schedule for every flow of the plan and predict what happens.
 
@@ -45,6 +46,9 @@ def estimate(
         Schedules to predict as they are, by flow; flows without one are chosen.
     cached
         Share of a flow's source file that is in the page cache, where it was probed.
+    single_ways
+        Leave out flows over several ways and copies that are passed on, for those who cannot
+        carry them out.
 
     Raises
     ------
@@ -62,7 +66,7 @@ def estimate(
         for d in wanted
         if schedules and d.need.name in schedules
     }
-    chosen, composed = choose_together(plan, topology, wanted, fixed)
+    chosen, composed = choose_together(plan, topology, wanted, fixed, single_ways=single_ways)
     predicted = Prediction(composed, *_bounds(plan, machine, chosen))
     return _result(plan, machine, chosen, predicted)
 

@@ -114,10 +114,10 @@ def estimate(
     return _predict(loaded, machine_for(loaded, machine, progress=progress))
 
 
-def _predict(loaded: LoadedPlan, machine: Machine) -> Estimate:
+def _predict(loaded: LoadedPlan, machine: Machine, *, single_ways: bool = False) -> Estimate:
     from planner.model.estimate import estimate as predict
 
-    return judged(predict(loaded.plan, machine), loaded.plan)
+    return judged(predict(loaded.plan, machine, single_ways=single_ways), loaded.plan)
 
 
 def judged(estimate: Estimate, plan: Plan) -> Estimate:
@@ -256,7 +256,8 @@ def _machine_to_run_on(
 def _prediction(loaded: LoadedPlan, saved: Estimate | None, machine: Machine) -> Estimate:
     """The prediction for this machine; of the saved schedule, where there is one."""
     if saved is None:
-        return _predict(loaded, machine)
+        # What is executed goes one way: the engine has no queue of chunks over several yet.
+        return _predict(loaded, machine, single_ways=True)
     from planner.model.estimate import estimate as predict
 
     schedules = {flow.name: flow.schedule for flow in saved.flows}
