@@ -23,7 +23,7 @@ from planner.plan.schema import Plan
 from planner.results import Environment, Estimate, FlowRun, Run, Verdict
 
 
-def execute(
+def execute(  # noqa: PLR0913 - one keyword an option of the run
     plan: Plan,
     machine: Machine,
     *,
@@ -42,10 +42,8 @@ def execute(
 
     Parameters
     ----------
-    plan, machine
-        What to do, and the machine that it runs on.
-    estimate
-        The prediction for that machine; its schedules are what is run.
+    plan, machine, estimate
+        What to do, the machine that it runs on, and the prediction for it, which is what is run.
     backend
         `cuda`, `host` (GPU memory emulated in RAM), `null` (a virtual clock), or `auto`; or a
         backend that is open, and stays so.
@@ -62,12 +60,8 @@ def execute(
 
     Raises
     ------
-    UnavailableError
-        This computer cannot run it.
-    InfeasibleError
-        It does not fit.
-    InputError
-        A file is missing, short, or in the way.
+    UnavailableError, InfeasibleError, InputError
+        This computer cannot run it, it does not fit, or a file is missing, short, or in the way.
     ExecutionError
         It began and failed.
 
@@ -78,22 +72,30 @@ def execute(
     if backend == "null":
         return _virtually(plan, machine, listed, estimate, samples, command)
     listener = progress or Quiet()
+    options = Options(overwrite, keep_scratch, sync=cache == "cold", note=listener.note)
     with _opened(backend) as device, contextlib.ExitStack() as undo:
         require(device, machine, estimate)
-        options = Options(overwrite, keep_scratch, sync=cache == "cold", note=listener.note)
         session = Session(plan, machine, device, listener, cache)
         undo.callback(session.close)
         session.open(listed, estimate, options)
         spans = session.measure(samples, warmup, check=verify)
         session.publish()
-        found = Measured(
-            tuple(flow_run(machine, f, session.flows[f.name].record()) for f in estimate.flows),
-            tuple(spans),
-            warmup,
-            (*estimate.warnings, *_unkept(plan), *session.warnings),
-            waived(device, machine),
-        )
-        return run_of(estimate, environment(device.name, machine, device, command), found)
+        where = environment(device.name, machine, device, command)
+        return run_of(estimate, where, _measured(session, estimate, spans, warmup))
+
+
+def _measured(
+    session: Session, estimate: Estimate, spans: Sequence[float], warmup: int
+) -> Measured:
+    """What a session found."""
+    flows = (flow_run(session.machine, f, session.flows[f.name].record()) for f in estimate.flows)
+    return Measured(
+        tuple(flows),
+        tuple(spans),
+        warmup,
+        (*estimate.warnings, *_unkept(session.plan), *session.warnings),
+        waived(session.device, session.machine),
+    )
 
 
 def _demands(plan: Plan, machine: Machine, estimate: Estimate) -> list[Demand]:

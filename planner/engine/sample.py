@@ -138,10 +138,7 @@ def settled(flows: Mapping[str, FlowSample]) -> dict[str, FlowSample]:
         for server, intervals in zip(move.servers, move.intervals, strict=True):
             if server is not None:
                 queues.setdefault(server, []).extend(intervals)
-    starts = {
-        server: {issued: service for issued, service in _match(intervals)}
-        for server, intervals in queues.items()
-    }
+    starts = {server: dict(_match(intervals)) for server, intervals in queues.items()}
     return {
         name: replace(sample, moves=tuple(_settle(move, starts) for move in sample.moves))
         for name, sample in flows.items()

@@ -222,7 +222,7 @@ class Session:
 
 
 def shares(plan: Plan, listed: Sequence[Demand]) -> list[int]:
-    """Where each demand's bytes begin in its flow: a sharded flow's destinations follow each other."""
+    """Where each demand's bytes begin in its flow: the shares of a split flow follow each other."""
     found: list[int] = []
     seen: dict[str, int] = {}
     at = 0

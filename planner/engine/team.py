@@ -14,7 +14,7 @@ from typing import Final
 from planner.engine.waits import Stop, Stopped
 
 JOIN_S: Final = 30.0
-"""Seconds to wait for a thread at the end: a stuck driver call must not hang the process for ever."""
+"""Seconds to wait for a thread at the end: a stuck driver call must not hang the process."""
 
 Job = Callable[[int], None]
 """What each worker does; the argument is its number."""

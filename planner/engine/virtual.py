@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from planner.engine.backends.null import Played, VirtualClock, play
 from planner.engine.flow import FlowSample
@@ -81,9 +82,9 @@ class _World:
         for _, start, what in ready:
             at = max(self.clock.now, start)
             if isinstance(what, _Process):
-                self.clock.at(at, lambda p=what: self._begin(p))
+                self.clock.at(at, partial(self._begin, what))
             elif isinstance(what, str):
-                self.clock.at(at, lambda n=what: self._compute(n))
+                self.clock.at(at, partial(self._compute, what))
 
     def _ended(self, name: str) -> None:
         self.open[name] -= 1
@@ -95,7 +96,8 @@ class _World:
         seconds = block.time
         if seconds is None:
             seconds = (block.bytes or 0) / gpu_rate(self.machine, block.gpu)
-        _, end = self.clock.serve(f"{block.gpu}.compute", self.clock.now, seconds * block.repeat)
+        span = seconds * block.repeat
+        end = self.clock.occupy(f"{block.gpu}.compute", self.clock.now, span)
         self.compute_ends[name] = end
         self.clock.at(end, lambda: self._ended(name))
 

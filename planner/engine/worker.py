@@ -53,7 +53,7 @@ def reset(hands: Hands) -> None:
 
 def operations_of(hands: Hands) -> list[Operation]:
     """The worker's operations by code."""
-    operations = [_nothing] * 4
+    operations: list[Operation] = [_nothing] * 4
     if hands.pool is not None:
         operations[POOL] = hands.pool
     if hands.issue:

@@ -23,7 +23,10 @@ SOURCE: Final = "override"
 
 # The CPU or the driver's fault handler limits these, not the wire: a faster wire does not help
 # (pageable copies run at 6 GB/s and faults at 10 GB/s on a wire of 55: catalogue, h200-sxm-1).
-_CPU_BOUND: Final = frozenset({"pageable", "pageable_hot", "managed_fault", "peer_off"})
+# One stream of TCP is limited by its window and its sender.
+_CPU_BOUND: Final = frozenset(
+    {"pageable", "pageable_hot", "managed_fault", "peer_off", "mmap", "tcp"}
+)
 
 
 def with_overrides(machine: Machine, overrides: Mapping[str, str]) -> Machine:

@@ -24,8 +24,9 @@ from planner.machine.replicate import check_range, replicate_faults
 from planner.machine.tables import CopyTable
 from planner.units import Bytes, BytesPerSecond, Seconds
 
-CopyName = Literal["file", "memory", "save", "save_memory"]
-"""A copy stage: page cache → ring, pageable memory → ring, ring → page cache, ring → memory."""
+CopyName = Literal["file", "memory", "save", "save_memory", "file_wc", "memory_wc"]
+"""A copy stage: page cache → ring, pageable memory → ring, ring → page cache, ring → memory; with
+`_wc` into a ring of write-combined memory."""
 LinkKind = Literal["storage", "pcie", "c2c", "nvlink", "interconnect", "network"]
 CurveName = Literal[
     "pinned",
@@ -40,7 +41,11 @@ CurveName = Literal[
     "peer_off",
     "buffered",
     "direct",
+    "mmap",
     "gds",
+    "tcp",
+    "rdma",
+    "gpudirect",
 ]
 
 
@@ -73,8 +78,9 @@ class Setup(_Strict):
 
     `touch_fresh` and `touch_recycled` are the first touch by all workers together of memory that
     the guest has never used, and of memory that it has used before. `register` pins touched memory
-    in place. `host_alloc` allocates, touches and pins in one driver call. `workers` is the start
-    of the pool of workers with their streams and events.
+    in place. `host_alloc` allocates, touches and pins in one driver call. `map_touch` is the
+    touch of a cached file's mapping (minor page faults), which threads take in turn. `workers` is the start of the
+    pool of workers with their streams and events.
     """
 
     touch_fresh: BytesPerSecond | None = None
@@ -84,6 +90,7 @@ class Setup(_Strict):
     unregister: BytesPerSecond | None = None
     register_file: BytesPerSecond | None = None
     host_alloc: BytesPerSecond | None = None
+    map_touch: BytesPerSecond | None = None
     workers: Seconds = 0.0
     spread: float | None = Field(default=None, ge=0)
     source: str | None = None
@@ -106,6 +113,10 @@ class Ram(_Strict):
 
     `limit` is what may be used (cgroup, or the largest MemTotal seen), `cache` the last-level
     cache. `copy_rates` holds the copy capacity C(workers, ring) of each kind of copy stage.
+    `register_ahead` is the curve of registering one chunk of a cached file's mapping while others
+    are copied. `issue` is what one call of the driver costs its caller. `write_combined` tells
+    whether the CPU's stores to write-combined memory really pass by its cache. `memlock` bounds
+    what RDMA may register (not what CUDA may). `cipher` is what one core seals or opens with TLS.
     """
 
     kind: Literal["ram"]
@@ -116,6 +127,11 @@ class Ram(_Strict):
     cache: Bytes | None = None
     copy_rates: Annotated[dict[CopyName, CopyTable], Field(alias="copy")] = {}
     setup: Setup = Setup()
+    register_ahead: Curve | None = None
+    issue: Seconds = Field(default=0.0, ge=0)
+    write_combined: bool | None = None
+    memlock: Bytes | None = None
+    cipher: BytesPerSecond | None = None
     cost: float | None = Field(default=None, ge=0)
     source: str | None = None
 
@@ -123,7 +139,8 @@ class Ram(_Strict):
 class Hbm(_Strict):
     """A GPU's memory: `host` is the node whose memory is nearest, `device` the driver's index.
 
-    `local` is the curve of a copy inside the memory, `rate` what a kernel can read from it.
+    `local` is the curve of a copy inside the memory, `rate` what a kernel can read from it,
+    `sector` the bytes that one scattered read of host memory moves at the least.
     `context` is the start of the driver's context, `allocate` the time of a device allocation.
     """
 
@@ -135,6 +152,7 @@ class Hbm(_Strict):
     uuid: str | None = None
     emulated: bool = False
     rate: BytesPerSecond | None = None
+    sector: Bytes = Field(default=32, gt=0)
     local: Curve | None = None
     context: Seconds = 0.0
     allocate: Curve | None = None
@@ -170,7 +188,7 @@ class Direction(_Strict):
     `rate` is its capacity, what one large queued copy reaches. `curves` are single copies by the
     way they are done. `against` is the interference multiplicity: how many bytes of this
     direction's capacity one byte of the *opposite* direction takes (0 = full duplex). `requests`
-    caps requests per second (a disk's IOPS).
+    caps requests per second (a disk's IOPS, a GPU's reads of host memory in place).
     """
 
     rate: BytesPerSecond = Field(gt=0)
@@ -196,7 +214,7 @@ class Link(_Strict):
     """A wire between two places; `forward` goes from `ends[0]` to `ends[1]`.
 
     `ports` names what it shares with other links at either end, null for nothing. The same
-    replicated place at both ends joins every two of its members.
+    replicated place at both ends joins every two of its members. On a network one TCP stream carries at most `window` bytes each `round_trip`.
     """
 
     kind: LinkKind
@@ -209,6 +227,8 @@ class Link(_Strict):
     max_width: int | None = Field(default=None, ge=1)
     peer_access: bool | None = None
     ports: tuple[str | None, str | None] | None = None
+    round_trip: Seconds | None = Field(default=None, gt=0)
+    window: Bytes | None = Field(default=None, gt=0)
     source: str | None = None
 
     @model_validator(mode="after")

@@ -32,6 +32,8 @@ def _parts(machine: Machine) -> Iterable[Curve | CopyTable | Setup]:
         if isinstance(node, Ram):
             yield from node.copy_rates.values()
             yield node.setup
+            if node.register_ahead is not None:
+                yield node.register_ahead
         elif isinstance(node, Hbm):
             yield from (curve for curve in (node.local, node.allocate) if curve is not None)
     for link in machine.links.values():
@@ -72,8 +74,16 @@ class _Shift:
     def node(self, node: Node) -> Node:
         if isinstance(node, Ram):
             tables = {k: self.shape(t, node.source) for k, t in node.copy_rates.items()}
-            setup = self.setup(node.setup, node.source)
-            return node.model_copy(update={"copy_rates": tables, "setup": setup})
+            ahead = node.register_ahead
+            factor = self.factor(None, node.source)
+            update = {
+                "copy_rates": tables,
+                "setup": self.setup(node.setup, node.source),
+                "register_ahead": None if ahead is None else self.shape(ahead, node.source),
+                "issue": node.issue * factor,
+                "cipher": None if node.cipher is None else node.cipher / factor,
+            }
+            return node.model_copy(update=update)
         if isinstance(node, Hbm):
             factor = self.factor(None, node.source)
             curves = {
@@ -94,6 +104,7 @@ class _Shift:
             "unregister",
             "register_file",
             "host_alloc",
+            "map_touch",
         )
         known = {name: getattr(setup, name) for name in rates if getattr(setup, name) is not None}
         update = {name: rate / factor for name, rate in known.items()}

@@ -23,7 +23,8 @@ class CopyTable(BaseModel):
     """Bytes/s of all workers together, `rates[i][j]` for `workers[i]` and `rings[j]`.
 
     A cell is `None` where it was not measured or was flawed; it then takes the value of the next
-    larger ring. `per_chunk` is the interpreter's own time for one chunk, `beside_dma[i]` the
+    larger ring. `per_chunk` is the interpreter's own time for one chunk, `per_piece` that for one
+    more piece where scattered pieces are gathered into a chunk, `beside_dma[i]` the
     factor for `workers[i]` while DMA runs (1 where it was not measured). `one_slot` is a further
     factor for a ring of one slot a worker: nothing hides the jitter of its copies from the engine
     then.
@@ -35,6 +36,7 @@ class CopyTable(BaseModel):
     rings: tuple[Bytes, ...] = Field(min_length=1)
     rates: tuple[tuple[BytesPerSecond | None, ...], ...]
     per_chunk: Seconds = 0.0
+    per_piece: Seconds = 0.0
     beside_dma: tuple[Annotated[float, Field(gt=0)], ...] | None = None
     one_slot: float = Field(default=1.0, gt=0)
     spread: float | None = Field(default=None, ge=0)
@@ -99,7 +101,8 @@ class CopyTable(BaseModel):
     def slower(self, factor: float) -> CopyTable:
         """The same table with every rate divided by `factor`."""
         rates = tuple(tuple(None if c is None else c / factor for c in row) for row in self.rates)
-        return self.model_copy(update={"rates": rates, "per_chunk": self.per_chunk * factor})
+        times = {"per_chunk": self.per_chunk * factor, "per_piece": self.per_piece * factor}
+        return self.model_copy(update={"rates": rates, **times})
 
 
 def _place(axis: Sequence[int], value: float) -> tuple[int, float]:

@@ -53,6 +53,7 @@ _PARTS: Final[dict[str, type[BaseModel]]] = {
     "setup": Setup,
     "local": Curve,
     "allocate": Curve,
+    "register_ahead": Curve,
 }
 
 

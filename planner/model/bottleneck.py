@@ -34,10 +34,24 @@ def bottleneck(need: Need, candidate: Candidate, fluids: list[Fluid]) -> Bottlen
         for stage, used in zip(movement.stages(shape), _use(movement, shape, flow), strict=True):
             busy = used * flow.total * need.repeat
             rows.append((busy, stage, used, movement, shape, flow))
+    reading = sum(m.tail for m in candidate.way.movements) * need.repeat
+    if reading > max((row[0] for row in rows), default=0.0):
+        # The copy is the smaller part: the GPU reads what it got over and over.
+        name = candidate.way.crossings[-1].gpu_name
+        return Bottleneck(
+            resource=f"{name}.memory", cause="bandwidth", share=min(1.0, reading / duration)
+        )
     if not rows:
         return Bottleneck(resource="none", cause="latency", share=0.0)
     busy, stage, used, movement, shape, flow = max(rows, key=lambda row: row[0])
     cause = _cause(stage, used, movement, shape, flow)
+    if cause == "serial_stages" and movement.has_ring and 2 * shape.ring > need.pinned_budget:
+        # The slots go round too seldom because no more of them may be pinned.
+        return Bottleneck(
+            resource=f"{movement.ring_hosts[0]}.pinned",
+            cause="capacity",
+            share=min(1.0, busy / duration),
+        )
     return Bottleneck(resource=stage.resource, cause=cause, share=min(1.0, busy / duration))
 
 

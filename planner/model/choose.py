@@ -5,19 +5,22 @@ What is not chosen is kept, with its time or the reason why it does not apply.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from planner.errors import InfeasibleError
 from planner.machine.schema import Hbm, Machine, Ram
 from planner.machine.topology import Topology
+from planner.model.fits import does_not_fit
 from planner.model.known import choose_shape
-from planner.model.movement import buffer_setup
+from planner.model.movement import Movement, buffer_setup
 from planner.model.need import Need
+from planner.model.pieces import piece_by_piece
+from planner.model.shapes import Choice
 from planner.model.strategies import Shape
 from planner.model.ways import Way, matches_pins, ways
 from planner.results import FlowSchedule, Rejected, SetupStep
-from planner.units import format_size, format_time
+from planner.units import format_time
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,16 @@ class Decision:
         return (*slower, *self.infeasible)
 
 
-def decide(topology: Topology, need: Need) -> Decision:
+def decide(topology: Topology, need: Need, *, only: Collection[str] | None = None) -> Decision:
     """Choose the way and the shapes of one flow.
+
+    Parameters
+    ----------
+    topology, need
+        The machine's places and links, and what must move.
+    only
+        Names of the strategies that whoever executes the choice can do (`EXECUTABLE`); all count
+        where it is `None`.
 
     Raises
     ------
@@ -82,34 +93,71 @@ def decide(topology: Topology, need: Need) -> Decision:
     """
     found: list[tuple[float, int, Candidate]] = []
     infeasible: list[Rejected] = []
-    everything = ways(topology, need)
-    for order, way in enumerate(everything):
-        candidate = evaluate(topology.machine, need, way)
+    choices = Choices(need)
+    for order, way in enumerate(ways(topology, need)):
+        reason = None if only is None else matches_pins(way, need) or way.not_done(only)
+        candidate = reason or evaluate(topology.machine, need, way, choices=choices)
         if isinstance(candidate, str):
             infeasible.append(Rejected(strategies=way.names, route=way.places, reason=candidate))
         else:
             found.append((candidate.duration(need.repeat), order, candidate))
+    infeasible.extend(_no_link_for_gds(topology, need))
+    # Ways that differ only in a buffer on the way may lack the same thing: say it once.
+    infeasible = list({(r.strategies, r.route, r.reason): r for r in infeasible}.values())
     if not found:
         raise InfeasibleError(*_why_none(topology, need, infeasible))
     found.sort(key=lambda row: (row[0], row[1]))
     ranked = [candidate for _, _, candidate in found]
+    infeasible.extend(piece_by_piece(need, ranked[0].way, ranked[0].duration(need.repeat)))
     return Decision(need, ranked[0], tuple(ranked[1:]), tuple(infeasible))
 
 
-def evaluate(machine: Machine, need: Need, way: Way) -> Candidate | str:
+class Choices:
+    """The shapes chosen for one need; ways that share a movement share its choice."""
+
+    def __init__(self, need: Need) -> None:
+        self._need = need
+        self._known: dict[tuple[object, ...], Choice | str] = {}
+
+    def of(self, movement: Movement) -> Choice | str:
+        """The best shape of a movement, or the reason why there is none."""
+        key = tuple(
+            (c.link, c.start, c.end, c.before, c.after, c.pieces, c.use, c.mapped_from, s.name)
+            for c, s in zip(movement.crossings, movement.strategies, strict=True)
+        )
+        if key not in self._known:
+            self._known[key] = choose_shape(movement, self._need)
+        return self._known[key]
+
+
+def evaluate(
+    machine: Machine, need: Need, way: Way, *, choices: Choices | None = None
+) -> Candidate | str:
     """The way at its best shapes, or the reason why it is not feasible."""
-    reason = matches_pins(way, need) or way.lacks() or _does_not_fit(machine, need, way)
+    reason = matches_pins(way, need) or way.lacks() or does_not_fit(machine, need, way)
     if reason is not None:
         return reason
+    choices = choices or Choices(need)
     shapes, steady, flat = [], 0.0, None
     for movement in way.movements:
-        choice = choose_shape(movement, need)
+        choice = choices.of(movement)
         if isinstance(choice, str):
             return choice
         shapes.append(choice.shape)
         steady += choice.seconds
         flat = choice.flat or flat
     return Candidate(way, tuple(shapes), steady, setup_of(machine, need, way, shapes), flat)
+
+
+def _no_link_for_gds(topology: Topology, need: Need) -> list[Rejected]:
+    """GPUDirect Storage needs a link of its own between disk and GPU; say so where it lacks."""
+    machine = topology.machine
+    ends = {need.start, need.end}
+    kinds = {machine.nodes[name].kind for name in ends}
+    if kinds != {"disk", "hbm"} or any(set(link.ends) == ends for link in machine.links.values()):
+        return []
+    reason = f"gds: {machine.name} has no GPUDirect Storage between {need.start} and {need.end}"
+    return [Rejected(strategies=("gds",), route=(need.start, need.end), reason=reason)]
 
 
 def setup_of(
@@ -121,7 +169,8 @@ def setup_of(
         found.extend(movement.setup(shape))
         last = movement.crossings[-1]
         place = machine.nodes[last.end]
-        if isinstance(place, Hbm) and place.allocate is not None:
+        allocates = not movement.strategies[-1].in_place
+        if isinstance(place, Hbm) and place.allocate is not None and allocates:
             seconds = place.allocate.seconds(need.size)
             found.append(
                 SetupStep(name=f"allocate {last.end}", duration_s=seconds, size_bytes=need.size)
@@ -129,37 +178,6 @@ def setup_of(
         if isinstance(place, Ram) and last.end != need.end and last.after != "mapped":
             found.extend(buffer_setup(place, need.size, pinned=last.after == "pinned"))
     return tuple(found)
-
-
-def _does_not_fit(machine: Machine, need: Need, way: Way) -> str | None:
-    """Why the bytes do not fit somewhere on the way, with the number that would."""
-    for crossing in way.crossings:
-        place = machine.nodes[crossing.end]
-        if isinstance(place, Hbm) and need.size > place.capacity:
-            return (
-                f"{crossing.end} holds {format_size(place.capacity)}, "
-                f"the flow has {format_size(need.size)}"
-            )
-        if not isinstance(place, Ram):
-            continue
-        whole = crossing.after in ("pinned", "mapped") and crossing.end != need.end
-        registers = crossing.after == "pageable" and "registered" in way.names
-        if (whole or registers) and need.size > need.pinned_budget:
-            return (
-                f"it pins {format_size(need.size)} on {crossing.end}, "
-                f"the budget is {format_size(need.pinned_budget)}"
-            )
-        room = place.limit or place.capacity
-        if crossing.after in ("pageable", "pinned") and need.size > room:
-            return f"{crossing.end} may hold {format_size(room)}, not {format_size(need.size)}"
-    source = way.crossings[0]
-    in_place = "registered" in way.names and source.before == "pageable"
-    if in_place and need.size > need.pinned_budget:
-        return (
-            f"it pins {format_size(need.size)} on {source.start}, "
-            f"the budget is {format_size(need.pinned_budget)}"
-        )
-    return None
 
 
 def _slower(candidate: Candidate, repeat: int, best: float) -> Rejected:
@@ -181,10 +199,17 @@ def _slower(candidate: Candidate, repeat: int, best: float) -> Rejected:
     )
 
 
+def _told(rejected: Rejected) -> str:
+    """A rejected way and its reason, the strategy named once."""
+    names = " + ".join(rejected.strategies)
+    own = rejected.reason.startswith(f"{names}: ")
+    return rejected.reason if own else f"{names}: {rejected.reason}"
+
+
 def _why_none(topology: Topology, need: Need, infeasible: Sequence[Rejected]) -> tuple[str]:
     """The message for a flow that cannot go."""
     head = f"flow {need.name}: no way from {need.start} to {need.end}"
     if not infeasible:
         return (f"{head}: {topology.why_not(need.start, need.end)}",)
-    reasons = sorted({f"{' + '.join(r.strategies)}: {r.reason}" for r in infeasible})
+    reasons = sorted({_told(r) for r in infeasible})
     return (head + "\n  " + "\n  ".join(reasons),)

@@ -21,6 +21,10 @@ def arithmetic(need: Need, candidate: Candidate, fluids: list[Fluid]) -> tuple[s
         line = _movement_line(movement, shape, flow)
         if line:
             lines.append(line)
+        if movement.tail:
+            lines.append(
+                f"the GPU reads what it uses from its own memory: {format_time(movement.tail)}"
+            )
     lines.extend(f"once: {s.name} {format_time(s.duration_s)}" for s in candidate.setup)
     total = candidate.setup_seconds + need.repeat * candidate.steady
     lines.append(
@@ -33,6 +37,8 @@ def arithmetic(need: Need, candidate: Candidate, fluids: list[Fluid]) -> tuple[s
 def _stage_line(stage: Stage, shape: Shape) -> str:
     """`host0.copy: 12 workers, each 6 MiB in 1.2 ms = 62 GB/s`."""
     each = stage.seconds(shape.chunk)
+    if each <= 0:
+        return f"{stage.resource}: {format_size(shape.chunk)} in no time"
     servers = shape.workers if stage.kind == "pool" else 1
     who = f"{servers} workers, each " if stage.kind == "pool" else ""
     return (

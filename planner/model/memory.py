@@ -24,30 +24,37 @@ class Holding:
     pinned: bool = False
 
 
+RESTING = ("pageable", "pinned", "mapped", "managed", "device")
+"""Kinds of memory that hold all bytes of a flow; a disk's are not counted."""
+LOCKED = ("pinned", "mapped")
+
+
 def holdings(demand: Demand, candidate: Candidate, start: float, finish: float) -> list[Holding]:
-    """What one flow holds: its ring, buffers between movements, and its destination.
+    """What one flow holds: its rings, buffers between movements, and its destination.
 
     The destination stays; ring and buffers go when the flow ends. A source belongs to the user and
     counts where it is host or GPU memory, for as long as the flow needs it.
     """
-    need, found = demand.need, []
+    need = demand.need
+    found: list[Holding] = []
     way = candidate.way
     for movement, shape in zip(way.movements, candidate.shapes, strict=True):
-        host = movement.crossings[0].host
-        if movement.has_ring:
-            found.append(Holding(host, shape.ring, start, finish, pinned=True))
+        rings = movement.ring_hosts
+        found.extend(Holding(host, shape.ring, start, finish, pinned=True) for host in rings)
         last = movement.crossings[-1]
-        if last.end != need.end and last.after in ("pageable", "pinned", "mapped", "device"):
-            pins = last.after in ("pinned", "mapped")
+        if last.end != need.end and last.after in RESTING:
+            pins = last.after in LOCKED
             found.append(Holding(last.end, need.size, start, finish, pinned=pins))
         for crossing, strategy in zip(movement.crossings, movement.strategies, strict=True):
-            if strategy.name == "registered" and "pageable" in (crossing.before, crossing.after):
-                found.append(Holding(host, need.size, start, finish, pinned=True))
-    if need.first in ("pageable", "pinned", "device"):
-        found.append(Holding(need.start, need.size, 0.0, finish, pinned=need.first == "pinned"))
-    if need.last in ("pageable", "pinned", "device"):
-        pinned = need.last == "pinned"
-        found.append(Holding(need.end, need.size, start, float("inf"), pinned=pinned))
+            # Its mapping is the buffer of the way where `mmap` made one, counted above.
+            if strategy.pins_all(crossing) and strategy.name != "mmap":
+                found.append(Holding(crossing.host, need.size, start, finish, pinned=True))
+    if need.first in RESTING:
+        locked = need.first in LOCKED
+        found.append(Holding(need.start, need.size, 0.0, finish, pinned=locked))
+    if need.last in RESTING and way.strategies[-1].resides:
+        locked = need.last in LOCKED
+        found.append(Holding(need.end, need.size, start, float("inf"), pinned=locked))
     return found
 
 

@@ -5,13 +5,14 @@ A flow is one movement after another; between two of them all its bytes rest in 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from planner.machine.schema import Ram, Setup
 from planner.model.pipeline import Stage, Trace, exact, lengths, seconds, throughput
 from planner.model.strategies import Crossing, Shape, Strategy
-from planner.model.strategies.base import RINGS, step, steps
+from planner.model.strategies.base import PASSING, RINGS, step, steps
+from planner.model.strategies.touched import of_hbm
 from planner.results import Hop, SetupStep
 
 
@@ -39,10 +40,51 @@ class Movement:
         """Whether worker threads move bytes themselves (else engines do)."""
         return any(stage.kind == "pool" for stage in self.stages(Shape(max(self.size, 1))))
 
-    @property
+    @cached_property
+    def ahead(self) -> bool:
+        """Whether one thread prepares each chunk ahead of its copy."""
+        return any(s.ahead for s in self.strategies)
+
+    @cached_property
+    def streams(self) -> bool:
+        """Whether the bytes pass through network adapters."""
+        return any(c.after in PASSING and c.after != "mapping" for c in self.crossings) or any(
+            c.link and c.wire.kind == "network" for c in self.crossings
+        )
+
+    @cached_property
     def single(self) -> bool:
         """Whether all bytes go in one call."""
-        return not self.has_ring and not self.has_pool
+        return not (self.has_ring or self.has_pool or self.ahead)
+
+    @cached_property
+    def ring_hosts(self) -> tuple[str, ...]:
+        """The host nodes that hold a ring each."""
+        pairs = zip(self.strategies, self.crossings, strict=True)
+        hosts = [
+            c.end if c.after in RINGS else c.host
+            for s, c in pairs
+            if c.after in RINGS or s.own_ring
+        ]
+        return tuple(dict.fromkeys(hosts))
+
+    @cached_property
+    def memlock(self) -> int | None:
+        """Bytes that the hosts let a network adapter pin, `None` where nothing is bounded."""
+        if not any(s.name == "rdma" for s in self.strategies):
+            return None
+        hosts = [self.crossings[0].machine.nodes[name] for name in self.ring_hosts]
+        limits = [h.memlock for h in hosts if isinstance(h, Ram) and h.memlock is not None]
+        return min(limits, default=None)
+
+    @cached_property
+    def tail(self) -> float:
+        """Seconds in which the GPU reads from its own memory what it uses, once it is there."""
+        last, strategy = self.crossings[-1], self.strategies[-1]
+        if last.use is None:
+            return 0.0
+        later = replace(last.use, reads=strategy.later_reads(last.use))
+        return of_hbm(self.size, later, last.gpu.rate) if later.reads else 0.0
 
     def stages(self, shape: Shape) -> tuple[Stage, ...]:
         """The servers of the pipeline."""
@@ -54,14 +96,25 @@ class Movement:
         stages = self.stages(shape)
         if not stages or not self.size:
             return 0.0
-        return seconds(stages, self.size, shape.chunk, shape.workers, shape.depth)
+        moved = seconds(stages, self.size, shape.chunk, shape.workers, shape.depth)
+        return moved + self.tail
 
     def trace(self, shape: Shape) -> Trace:
-        """Seconds and busy times of one repeat, chunk by chunk."""
+        """Seconds and busy times of one repeat, chunk by chunk; found once for each shape."""
+        if shape not in self._traces:
+            self._traces[shape] = self._trace(shape)
+        return self._traces[shape]
+
+    @cached_property
+    def _traces(self) -> dict[Shape, Trace]:
+        return {}
+
+    def _trace(self, shape: Shape) -> Trace:
         stages = self.stages(shape)
         if not stages or not self.size:
             return Trace(0.0, tuple(0.0 for _ in stages), 0.0)
-        return exact(stages, lengths(self.size, shape.chunk), shape.workers, shape.depth)
+        trace = exact(stages, lengths(self.size, shape.chunk), shape.workers, shape.depth)
+        return replace(trace, total_s=trace.total_s + self.tail) if self.tail else trace
 
     def throughput(self, shape: Shape) -> float:
         """Bytes per second once the pipeline is full."""
@@ -72,10 +125,14 @@ class Movement:
         """What is paid once: the strategies' own steps and the ring."""
         pairs = zip(self.strategies, self.crossings, strict=True)
         own = tuple(s for strategy, c in pairs for s in strategy.setup(c, shape))
-        if not self.has_ring:
-            return own
-        host = self.crossings[0].ram
-        return (*own, *ring_setup(host, shape.ring))
+        nodes = self.crossings[0].machine.nodes
+        combined = any(s.name == "write_combined" for s in self.strategies)
+        found = list(own)
+        for name in self.ring_hosts:
+            host = nodes[name]
+            if isinstance(host, Ram):
+                found.extend(ring_setup(host, shape.ring, combined=combined))
+        return tuple(found)
 
     def hops(self, shape: Shape) -> tuple[Hop, ...]:
         """The schedule of this movement."""
@@ -100,18 +157,30 @@ def first_touch(setup: Setup) -> float | None:
     return setup.touch_fresh or setup.touch_recycled
 
 
-def ring_setup(host: Ram, ring: int) -> tuple[SetupStep, ...]:
-    """Making a ring: workers start, touch their own slots together and register them."""
+def ring_setup(host: Ram, ring: int, *, combined: bool = False) -> tuple[SetupStep, ...]:
+    """Making a ring: workers start, touch their own slots together and register them.
+
+    A write-combined ring only the driver can allocate, which touches it with one thread.
+    """
     setup = host.setup
-    return steps(
-        step("start the workers", 0, None, setup.workers),
-        step("touch the ring", ring, first_touch(setup)),
-        step("register the ring", ring, setup.register_rate, setup.register_latency),
-    )
+    start = step("start the workers", 0, None, setup.workers)
+    if combined and setup.host_alloc is not None:
+        return steps(start, step("allocate the write-combined ring", ring, setup.host_alloc))
+    return steps(start, *_pinned(setup, ring, "ring"))
 
 
 def buffer_setup(host: Ram, size: int, *, pinned: bool) -> tuple[SetupStep, ...]:
     """Making a host buffer that holds everything between two movements."""
-    setup = host.setup
-    pin = step("register the buffer", size, setup.register_rate, setup.register_latency)
-    return steps(step("touch the buffer", size, first_touch(setup)), pin if pinned else None)
+    if pinned:
+        return steps(*_pinned(host.setup, size, "buffer"))
+    return steps(step("touch the buffer", size, first_touch(host.setup)))
+
+
+def _pinned(setup: Setup, size: int, what: str) -> tuple[SetupStep | None, ...]:
+    """Pinned memory: touched by all and registered, or the driver's own where that is all known."""
+    if setup.register_rate is None and setup.host_alloc is not None:
+        return (step(f"allocate the pinned {what}", size, setup.host_alloc),)
+    return (
+        step(f"touch the {what}", size, first_touch(setup)),
+        step(f"register the {what}", size, setup.register_rate, setup.register_latency),
+    )

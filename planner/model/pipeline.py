@@ -5,6 +5,8 @@ chunk, copies it into the slot (a pool stage: the worker itself is busy), issues
 stage: one FIFO server shared by all workers) and goes on with its other slots. To *drain*, the DMA
 comes first and the worker then copies out of the slot. A *relay* is two engines in a row.
 
+Longer lines (a file to a ring, a network, a ring, a GPU) are followed by `planner.model.chain`.
+
 `exact` follows every chunk through that machine; `closed_form` is the formula that the search uses.
 With W workers, service times p (pool) and S (engine) of a full chunk c, n bytes and throughput
 X = min(W c/p, c/S) the formula is
@@ -16,69 +18,18 @@ and it agrees with `exact` within 2 % (a test holds both to it).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import count
-from typing import Literal
 
-from planner.results import Cause
+from planner.model import chain
+from planner.model.stage import Busy, Costs, Stage, Trace, lengths
 
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """One server inside a hop.
-
-    `seconds(length)` is the service time of one chunk: for a `pool` stage on one worker while all
-    workers are at it, for an `engine` stage on the one engine when chunks queue. `lag` is the time
-    from the end of an engine's service until the chunk counts as arrived (its latency without its
-    gap). `charges` maps each shared resource to the seconds of it that one byte takes.
-    """
-
-    resource: str
-    kind: Literal["pool", "engine"]
-    seconds: Callable[[int], float]
-    lag: float = 0.0
-    charges: Mapping[str, float] = field(default_factory=dict)
-    cause: Cause = "bandwidth"
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """What `exact` found: total time, busy time of each stage, and the time of the first arrival.
-
-    `busy_s` is the union of a stage's service intervals; a pool stage is busy while any worker is.
-    """
-
-    total_s: float
-    busy_s: tuple[float, ...]
-    first_s: float
-
+__all__ = ["Stage", "Trace", "closed_form", "exact", "lengths", "seconds", "throughput"]
 
 FEW_WAVES = 16
 """Up to so many chunks for each slot the search follows every chunk: the formula averages over the
 raggedness of the first and last waves, which matters only while there are few."""
-
-
-def lengths(size: int, chunk: int) -> list[int]:
-    """The chunks of `size` bytes: full ones, then what is left."""
-    full, rest = divmod(size, chunk)
-    return [chunk] * full + ([rest] if rest else [])
-
-
-class _Busy:
-    """Union of intervals that come in order of their start."""
-
-    __slots__ = ("end", "total")
-
-    def __init__(self) -> None:
-        self.total = 0.0
-        self.end = 0.0
-
-    def add(self, start: float, end: float) -> None:
-        if end > self.end:
-            self.total += end - max(start, self.end)
-            self.end = end
 
 
 class _Line:
@@ -87,7 +38,9 @@ class _Line:
     def __init__(self, stages: Sequence[Stage], chunks: Sequence[int]) -> None:
         self.stages = stages
         self.chunks = iter(chunks)
-        self.busy = [_Busy() for _ in stages]
+        self.busy = [Busy() for _ in stages]
+        self.costs = [Costs(stage.seconds) for stage in stages]
+        self.lags = [stage.lag for stage in stages]
         self.free = [0.0] * len(stages)
         self.arrivals: list[float] = []
         self.events: list[tuple[float, int, Iterator[float]]] = []
@@ -95,15 +48,16 @@ class _Line:
 
     def engine(self, k: int, at: float, length: int) -> float:
         """Put a chunk on engine `k` at time `at`; returns when it has arrived."""
-        start = max(at, self.free[k])
-        end = start + self.stages[k].seconds(length)
+        free = self.free[k]
+        start = max(free, at)
+        end = start + self.costs[k][length]
         self.free[k] = end
         self.busy[k].add(start, end)
-        return end + self.stages[k].lag
+        return end + self.lags[k]
 
     def pool(self, k: int, at: float, length: int) -> float:
         """A worker serves a chunk itself from time `at` on; returns when it is done."""
-        end = at + self.stages[k].seconds(length)
+        end = at + self.costs[k][length]
         self.busy[k].add(at, end)
         return end
 
@@ -209,28 +163,28 @@ _SHAPES: dict[tuple[str, ...], Callable[[_Line, int], Iterator[float]]] = {
 }
 
 
+def _is_chain(stages: Sequence[Stage]) -> bool:
+    """Whether the line is longer than one worker's turn, or passes bytes on as they come."""
+    kinds = tuple(stage.kind for stage in stages)
+    return kinds not in _SHAPES or any(stage.through for stage in stages)
+
+
 def exact(stages: Sequence[Stage], chunks: Sequence[int], workers: int, depth: int) -> Trace:
     """Follow every chunk through the pipeline.
 
     Parameters
     ----------
     stages
-        One or two stages, in the order in which a byte meets them.
+        The stages in the order in which a byte meets them, at least one.
     chunks
         Lengths of the chunks in bytes, in the order in which they are taken.
     workers, depth
         Workers and slots per worker, both at least 1.
 
-    Raises
-    ------
-    ValueError
-        If the stages have a shape that no worker knows.
-
     """
-    shape = tuple(stage.kind for stage in stages)
-    if shape not in _SHAPES:
-        raise ValueError(f"no worker runs the stages {' → '.join(shape)}")
-    work = _SHAPES[shape]
+    if _is_chain(stages):
+        return chain.follow(stages, chunks, workers, depth)
+    work = _SHAPES[tuple(stage.kind for stage in stages)]
     line = _Line(stages, chunks)
     line.run([lambda line: work(line, depth)] * workers)
     if not line.arrivals:
@@ -240,29 +194,41 @@ def exact(stages: Sequence[Stage], chunks: Sequence[int], workers: int, depth: i
 
 def throughput(stages: Sequence[Stage], chunk: int, workers: int, depth: int) -> float:
     """Bytes per second of the pipeline once it is full."""
-    times = [stage.seconds(chunk) for stage in stages]
+    if _is_chain(stages):
+        return chain.throughput(stages, chunk, workers, depth)
+    return _pace(stages, [stage.seconds(chunk) for stage in stages], chunk, workers, depth)
+
+
+def _pace(
+    stages: Sequence[Stage], times: Sequence[float], chunk: int, workers: int, depth: int
+) -> float:
+    """Bytes per second of one or two stages that take `times` for a chunk."""
     rates = [
         (workers if stage.kind == "pool" else 1) * chunk / t
         for stage, t in zip(stages, times, strict=True)
+        if t > 0
     ]
     # All slots of the ring go round together: none starts again before its chunk has arrived.
     slots = workers * depth
     round_trip = sum(times) + sum(stage.lag for stage in stages)
-    if len(stages) > 1 or stages[0].kind == "engine":
+    if round_trip > 0 and (len(stages) > 1 or stages[0].kind == "engine"):
         rates.append(slots * chunk / round_trip)
-    if depth == 1 and any(stage.kind == "pool" for stage in stages) and len(stages) > 1:
-        # With one slot a worker waits for its DMA, which may queue behind the other workers'.
-        rates.append(workers * chunk / round_trip)
-    return min(rates)
+    return min(rates, default=float("inf"))
 
 
 def closed_form(stages: Sequence[Stage], size: int, chunk: int, workers: int, depth: int) -> float:
     """Seconds for `size` bytes by formula; good where every worker gets many chunks."""
+    form = chain.formula if _is_chain(stages) else _short_form
+    return form(stages, size, chunk, workers, depth)
+
+
+def _short_form(stages: Sequence[Stage], size: int, chunk: int, workers: int, depth: int) -> float:
+    """Seconds of a line of one or two stages by formula."""
     full, rest = divmod(size, chunk)
     chunks = full + (rest > 0)
     times = [stage.seconds(chunk) for stage in stages]
     lag = sum(stage.lag for stage in stages)
-    rate = throughput(stages, chunk, workers, depth)
+    rate = _pace(stages, times, chunk, workers, depth)
     pool = next((k for k, stage in enumerate(stages) if stage.kind == "pool"), None)
     if pool is None:  # engines only: one fill, then the slowest sets the pace
         return sum(times) - chunk / rate + size / rate + lag
@@ -273,13 +239,20 @@ def closed_form(stages: Sequence[Stage], size: int, chunk: int, workers: int, de
     engine = times[1 - pool]
     if rate * engine >= chunk * (1 - 1e-12):  # the engine limits: one pool stage before or after
         return times[pool] + size / rate + lag
+    if depth > 1 and rate * times[pool] < chunk * workers * (1 - 1e-9):
+        # Neither limits, the slots do: tiny chunks spend their time on the way, not being served.
+        rounds, within = divmod(chunks - 1, workers * depth)
+        return (rounds + 1) * (sum(times) + lag) + within * max(engine, times[pool] / workers)
     if pool == 0:
-        # The pool limits. Workers go in waves; the last wave's copies queue on the engine.
-        period = times[0] + (engine + stages[1].lag if depth == 1 else 0.0)
-        if depth == 1:  # each worker waits for its own copy, which spreads the workers out
-            return size / chunk / workers * period + engine * (workers - 1) / 2
         short = times[0] - stages[0].seconds(rest) if rest and ragged == 1 else 0.0
-        return waves * period - short + ragged * engine + lag
+        if depth == 1:
+            # The pool limits, each worker waits for its own copy, which spreads the workers out.
+            period = times[0] + engine + stages[1].lag
+            total = size / chunk / workers * period + engine * (workers - 1) / 2
+        else:
+            # The pool limits. Workers go in waves; the last wave's copies queue on the engine.
+            total = waves * times[0] - short + ragged * engine + lag
+        return total
     # Draining: worker w gets its first chunk after those that earlier workers asked for.
     period = times[1] + (engine + stages[0].lag if depth == 1 else 0.0)
     return size / chunk / workers * period + engine * (1 + depth * (workers - 1) / 2) + lag
@@ -292,4 +265,6 @@ def seconds(stages: Sequence[Stage], size: int, chunk: int, workers: int, depth:
     chunk = min(chunk, size)
     if -(-size // chunk) <= FEW_WAVES * workers * max(depth, 2):
         return exact(stages, lengths(size, chunk), workers, depth).total_s
+    if _is_chain(stages):
+        return chain.seconds(stages, size, chunk, workers, depth, FEW_WAVES)
     return closed_form(stages, size, chunk, workers, depth)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner.errors import InfeasibleError
 from planner.machine.schema import Machine
 from planner.machine.topology import Topology
@@ -34,10 +36,7 @@ def candidate_of(topology: Topology, need: Need, schedule: FlowSchedule) -> Cand
 
 def rebased(machine: Machine, need: Need, candidate: Candidate) -> Candidate:
     """The same choices on a machine with other numbers."""
-    crossings = tuple(
-        type(c)(machine, c.link, c.start, c.end, c.before, c.after, c.size, c.cached, c.hot)
-        for c in candidate.way.crossings
-    )
+    crossings = tuple(replace(crossing, machine=machine) for crossing in candidate.way.crossings)
     way = Way(crossings, candidate.way.strategies)
     steady = sum(m.seconds(s) for m, s in zip(way.movements, candidate.shapes, strict=True))
     setup = setup_of(machine, need, way, candidate.shapes)
@@ -46,18 +45,13 @@ def rebased(machine: Machine, need: Need, candidate: Candidate) -> Candidate:
 
 def _way(topology: Topology, need: Need, schedule: FlowSchedule) -> Way:
     """The way whose links and strategies the schedule names."""
-    free = Need(
-        **{
-            name: getattr(need, name)
-            for name in Need.__dataclass_fields__
-            if name not in ("pins", "size")
-        },
-        size=schedule.size_bytes,
-        pins=Pins(),
-    )
-    for way in ways(topology, free):
-        if _matches(way, schedule.hops):
-            return way
+    # What the schedule does by name counts as asked for.
+    asked = Pins(by_hop={f"{h.start} -> {h.end}": h.strategy for h in schedule.hops})
+    free = replace(need, size=schedule.size_bytes, pins=asked)
+    matching = [way for way in ways(topology, free) if _matches(way, schedule.hops)]
+    if matching:
+        # Buffers on the way may differ where the hops do not: the one that applies is meant.
+        return next((way for way in matching if way.lacks() is None), matching[0])
     told = ", ".join(f"{h.start} -> {h.end} by {h.strategy}" for h in schedule.hops)
     raise InfeasibleError(
         f"flow {need.name}: {topology.machine.name} has no way that matches the schedule ({told})"

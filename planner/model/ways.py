@@ -7,18 +7,25 @@ combination whose strategy does not apply on this machine is kept, with the reas
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from planner.machine.schema import Machine
 from planner.machine.topology import Route, Step, Topology
 from planner.model.movement import Movement
 from planner.model.need import Need
-from planner.model.strategies import INSIDE, STRATEGIES, Crossing, Kind, Strategy
-from planner.model.strategies.base import RINGS
+from planner.model.strategies import EXECUTABLE, INSIDE, STRATEGIES, Crossing, Kind, Strategy
+from planner.model.strategies.base import COUPLED
 
 BETWEEN_GPUS: frozenset[Kind] = frozenset({"relay", "pinned", "device"})
 """Where bytes may rest between two GPUs: pageable memory there only adds a copy each way."""
+
+BY_MEMORY: Mapping[Kind, tuple[str, ...]] = {
+    "mapped": ("zero_copy",),
+    "managed": ("managed", "prefetch", "managed_host"),
+}
+"""Strategies that the user's own memory asks for: why else would it be mapped, or managed?"""
 
 
 @dataclass(frozen=True)
@@ -28,12 +35,12 @@ class Way:
     crossings: tuple[Crossing, ...]
     strategies: tuple[Strategy, ...]
 
-    @property
+    @cached_property
     def movements(self) -> tuple[Movement, ...]:
         """The way cut wherever all bytes come to rest."""
         found, start = [], 0
         for i, crossing in enumerate(self.crossings):
-            if crossing.after not in RINGS:
+            if crossing.after not in COUPLED:
                 found.append(
                     Movement(self.crossings[start : i + 1], self.strategies[start : i + 1])
                 )
@@ -50,6 +57,13 @@ class Way:
         """The strategies' names, hop by hop."""
         return tuple(s.name for s in self.strategies)
 
+    def not_done(self, only: Collection[str]) -> str | None:
+        """Why an engine that knows `only` these strategies cannot go this way, or `None`."""
+        for strategy, crossing in zip(self.strategies, self.crossings, strict=True):
+            if strategy.name not in only or not _done(strategy, crossing):
+                return f"{strategy.name}: this engine cannot do it yet"
+        return None
+
     def lacks(self) -> str | None:
         """Why the way does not apply on this machine, or `None`."""
         for strategy, crossing in zip(self.strategies, self.crossings, strict=True):
@@ -59,12 +73,28 @@ class Way:
         return None
 
 
+def _done(strategy: Strategy, crossing: Crossing) -> bool:
+    """Whether the engine does this use of a strategy whose name it knows.
+
+    It maps files only to register them, opens files past the page cache only to read, gathers
+    pieces only out of files (where they lie in one range), and never waits for a device.
+    """
+    if strategy.name not in EXECUTABLE:
+        return True  # named by the caller, who knows more
+    if strategy.name == "mmap":
+        return crossing.after == "mapped"
+    if crossing.after == "file":
+        return strategy.name != "direct" and crossing.before != "fill" and not crossing.fsync
+    return not crossing.pieces
+
+
 def ways(topology: Topology, need: Need) -> list[Way]:
     """All ways of a flow in a fixed order: by route, then by the order of the strategies."""
     machine = topology.machine
     if need.start == need.end:
+        inside = Step("", need.start, need.end, "forward")
         return [
-            Way((_crossing(machine, need, "", need.start, need.end, need.first, need.last),), (s,))
+            Way(tuple(_crossings(machine, need, [(inside, s, need.first, need.last)])), (s,))
             for s in INSIDE
             if machine.nodes[need.start].kind == s.across[0] and need.first in s.takes
         ]
@@ -72,22 +102,57 @@ def ways(topology: Topology, need: Need) -> list[Way]:
         routes = topology.via(need.start, need.pins.route, need.end)
     else:
         routes = topology.routes(need.start, need.end)
+        routes += [r for r in _through_hosts(topology, need, routes) if r not in routes]
     return [way for route in routes for way in _label(machine, need, route)]
 
 
-def _crossing(
-    machine: Machine, need: Need, link: str, start: str, end: str, before: Kind, after: Kind
-) -> Crossing:
-    return Crossing(
-        machine, link, start, end, before, after, need.size, cached=need.cached, hot=need.hot
-    )
+def _through_hosts(topology: Topology, need: Need, routes: Sequence[Route]) -> list[Route]:
+    """Over a network, also the routes through the memory of both hosts.
+
+    They have a link more at each end than those from GPU to adapter, which many a machine wires but
+    cannot use for lack of GPUDirect.
+    """
+    machine = topology.machine
+    if not routes or all(machine.links[step.link].kind != "network" for step in routes[0]):
+        return []
+    ends = (need.start, need.end)
+    hosts = [getattr(machine.nodes[name], "host", name) for name in ends]
+    names = [host for host in hosts if host not in ends and host in machine.nodes]
+    return topology.via(need.start, names, need.end, cutoff=len(routes[0]) + 2) if names else []
+
+
+_Hop = tuple[Step, Strategy, Kind, Kind]
+
+
+def _crossings(machine: Machine, need: Need, hops: Sequence[_Hop]) -> Iterator[Crossing]:
+    """The hops with what each of them needs to know of the flow."""
+    for at, (step, _, before, after) in enumerate(hops):
+        mapped = at > 0 and hops[at - 1][1].name == "mmap"
+        last = at == len(hops) - 1
+        yield Crossing(
+            machine,
+            step.link,
+            step.start,
+            step.end,
+            before,
+            after,
+            need.size,
+            cached=need.cached,
+            hot=need.hot,
+            pieces=need.pieces if at == 0 and need.first != "file" else (),
+            use=need.use if last and after == "device" else None,
+            mapped_from=hops[at - 1][0].start if mapped else "",
+            fsync=need.fsync and after == "file",
+            repeat=need.repeat,
+            asked=need.pins.names.union(*(BY_MEMORY.get(k, ()) for k in (need.first, need.last))),
+        )
 
 
 def _label(machine: Machine, need: Need, route: Route) -> Iterator[Way]:
     """All strategies along one route that hand over to each other."""
     steps: Sequence[Step] = tuple(route)
 
-    def extend(at: int, before: Kind) -> Iterator[tuple[tuple[Crossing, Strategy], ...]]:
+    def extend(at: int, before: Kind) -> Iterator[tuple[_Hop, ...]]:
         if at == len(steps):
             yield ()
             return
@@ -96,13 +161,15 @@ def _label(machine: Machine, need: Need, route: Route) -> Iterator[Way]:
         for strategy in STRATEGIES:
             if strategy.across != across or before not in strategy.takes:
                 continue
+            if at > 0 and before in strategy.starts:
+                continue
             for after in _afters(machine, need, steps, at, strategy):
-                crossing = _crossing(machine, need, step.link, step.start, step.end, before, after)
                 for rest in extend(at + 1, after):
-                    yield ((crossing, strategy), *rest)
+                    yield ((step, strategy, before, after), *rest)
 
-    for pairs in extend(0, need.first):
-        yield Way(tuple(c for c, _ in pairs), tuple(s for _, s in pairs))
+    for hops in extend(0, need.first):
+        crossings = tuple(_crossings(machine, need, hops))
+        yield Way(crossings, tuple(strategy for _, strategy, _, _ in hops))
 
 
 def _afters(
@@ -111,7 +178,7 @@ def _afters(
     """The kinds of memory that the bytes may be in behind step `at`, simplest first."""
     if at == len(steps) - 1:
         return [need.last] if need.last in strategy.gives else []
-    kinds = sorted(strategy.gives)
+    kinds = sorted(strategy.gives - strategy.ends)
     if machine.nodes[steps[at].start].kind == machine.nodes[steps[at + 1].end].kind == "hbm":
         kinds = [kind for kind in kinds if kind in BETWEEN_GPUS]
     return kinds

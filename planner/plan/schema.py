@@ -166,6 +166,7 @@ class Flow(Written):
     host_source: HostSource = Field(
         default="cold", validation_alias="source", description="Was the host buffer just written?"
     )
+    fsync: bool = Field(default=False, description="Wait until a disk has what it was sent")
     after: Words = Field(default=(), description="Flows or compute blocks that end before")
     start: Seconds = Field(default=0.0, ge=0, description="Earliest start")
     repeat: Count = Field(default=1, description="How many times the flow runs")

@@ -98,7 +98,7 @@ def predicted(plan: Plan, machine: Machine, *schedules: FlowSchedule) -> Estimat
     return estimate(plan, machine, schedules={one.flow: one for one in schedules})
 
 
-def run_way(  # noqa: PLR0913 - one keyword an option that tests vary
+def run_way(
     way: str,
     size: int,
     machine: Machine,

@@ -13,6 +13,7 @@ from planner.engine.backends.base import Backend
 from planner.engine.calibration.coupling import Joint, movement
 from planner.engine.calibration.device import Memory
 from planner.engine.calibration.rounds import Cell, sample
+from planner.engine.calibration.tables import FEW_CORES
 from planner.engine.files import FileRanges, Sink
 from planner.engine.places import DevicePlace, FilePlace, HostPlace, Place, SinkPlace
 from planner.engine.strategies import stages_of
@@ -26,6 +27,8 @@ from planner.plan.schema import FileSource
 MIB: Final = 1 << 20
 CHUNK: Final = 4 * MIB
 """Bytes: in the flat optimum of every machine measured so far."""
+SMALL: Final = MIB
+"""The smallest chunk that is run."""
 ROUNDS: Final = 3
 SAVED: Final = 4
 """Part of the stock that is saved in a run: new pages of the page cache come at 2 to 5 GB/s, a
@@ -44,9 +47,15 @@ class Stock:
 
 
 def shapes(workers: Sequence[int], size: int) -> list[Shape]:
-    """Two slots each for every number of workers, and one slot each for the most of them."""
+    """Two slots each for every number of workers, and one slot each for the most of them.
+
+    With few cores small chunks are run too: their rings stay in cache, so they are what is chosen
+    there, and handing them to the copy engine is what they cost.
+    """
     chunk = min(CHUNK, max(MIB, size // 16))
     found = [Shape(chunk, 2, count) for count in workers]
+    if max(workers) <= FEW_CORES:
+        found += [Shape(max(SMALL, chunk // 4), 2, count) for count in workers]
     return [*found, Shape(chunk, 1, max(workers))]
 
 

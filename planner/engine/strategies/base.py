@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from time import perf_counter
 from typing import Literal
 
@@ -45,7 +46,7 @@ def cut(size: int, chunk: int, borders: Sequence[int] = ()) -> Chunks:
     lows: list[int] = []
     sizes: list[int] = []
     edges = sorted({0, size, *(b for b in borders if 0 < b < size)})
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in pairwise(edges):
         for at in range(low, high, chunk):
             lows.append(at)
             sizes.append(min(chunk, high - at))

@@ -13,22 +13,32 @@ from typing import Literal, cast
 
 from planner.machine.curve import Curve
 from planner.machine.schema import CurveName, Direction, Hbm, Link, Machine, Ram
-from planner.machine.tables import CopyTable
-from planner.model.pipeline import Stage
+from planner.model.stage import Stage
+from planner.model.strategies.touched import Use
 from planner.results import SetupStep
 
 Kind = Literal[
     "file",  # at rest on a disk
     "pageable",  # ordinary host memory
     "pinned",  # a page-locked host buffer that holds all the bytes
-    "mapped",  # a file mapped into memory and registered in place
+    "mapped",  # host memory that a GPU addresses: a registered mapping, a user's mapped buffer
+    "managed",  # memory that the driver moves between host and GPU by page
+    "mapping",  # a file mapped into memory, whose pages come when they are touched
     "fill",  # a ring that the CPU fills and a copy engine empties
+    "wc",  # the same in write-combined memory, which the CPU must not read
     "drain",  # a ring that a copy engine fills and the CPU empties
-    "relay",  # a ring between two copy engines
+    "relay",  # a ring between two engines
+    "tcp",  # on its way through a network adapter, as a plain stream
+    "tls",  # the same, sealed
+    "rdma",  # on its way through a network adapter without a processor
+    "remote",  # handed over to a place that the machine says no more of
     "device",  # a GPU's memory
 ]
-RINGS: frozenset[Kind] = frozenset({"fill", "drain", "relay"})
+RINGS: frozenset[Kind] = frozenset({"fill", "wc", "drain", "relay"})
 """Kinds of memory that hold only some chunks at a time and so couple the hops beside them."""
+PASSING: frozenset[Kind] = frozenset({"mapping", "tcp", "tls", "rdma"})
+"""Kinds in which bytes do not rest at all: whatever takes them on runs together with what gave."""
+COUPLED: frozenset[Kind] = RINGS | PASSING
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +60,11 @@ class Crossing:
     """One flow on one link: from the memory kind `before` at `start` to `after` at `end`.
 
     `cached` is the share of the source file that is in the page cache, `hot` whether the host
-    buffer was just written. `link` is empty inside one place.
+    buffer was just written. `link` is empty inside one place. `pieces` are scattered pieces at the
+    start as (size, how many), empty where the bytes lie in one range. `use` says how a GPU touches
+    what it gets, where the plan says so; it belongs to the last crossing. `mapped_from` is the disk
+    whose file a mapping shows. `fsync` waits for the device. `repeat` is how often the flow runs,
+    `asked` the strategies that the plan names, or asks for by what the user's memory is.
     """
 
     machine: Machine
@@ -62,6 +76,12 @@ class Crossing:
     size: int
     cached: float = 1.0
     hot: bool = False
+    pieces: tuple[tuple[int, int], ...] = ()
+    use: Use | None = None
+    mapped_from: str = ""
+    fsync: bool = False
+    repeat: int = 1
+    asked: frozenset[str] = frozenset()
 
     @property
     def wire(self) -> Link:
@@ -84,7 +104,11 @@ class Crossing:
         for name in (self.start, self.end):
             if isinstance(self.machine.nodes[name], Ram):
                 return name
-        return cast("Hbm", self.machine.nodes[self.start]).host
+        for name in (self.start, self.end):
+            host = getattr(self.machine.nodes[name], "host", None)
+            if isinstance(host, str):
+                return host
+        raise ValueError(f"neither {self.start} nor {self.end} belongs to a host")
 
     @property
     def ram(self) -> Ram:
@@ -94,8 +118,18 @@ class Crossing:
     @property
     def gpu(self) -> Hbm:
         """The GPU at either end."""
-        nodes = (self.machine.nodes[self.end], self.machine.nodes[self.start])
-        return next(node for node in nodes if isinstance(node, Hbm))
+        return cast("Hbm", self.machine.nodes[self.gpu_name])
+
+    @property
+    def gpu_name(self) -> str:
+        """Name of the GPU at either end."""
+        names = (self.end, self.start)
+        return next(name for name in names if isinstance(self.machine.nodes[name], Hbm))
+
+    @property
+    def inward(self) -> bool:
+        """Whether the bytes go into a GPU."""
+        return self.after == "device"
 
     def curve(self, *names: CurveName) -> Curve | None:
         """The first of the named curves that the direction has."""
@@ -109,6 +143,13 @@ class Crossing:
             return f"{self.link}.backward", self.wire.backward
         return f"{self.link}.forward", self.wire.forward
 
+    def disk_direction(self) -> Direction | None:
+        """The direction in which the file behind a mapping is read, `None` where there is none."""
+        for link in self.machine.links.values():
+            if self.mapped_from in link.ends and self.host in link.ends:
+                return link.direction(self.mapped_from)
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
@@ -116,7 +157,12 @@ class Strategy:
 
     `takes` and `gives` are the kinds of memory at its two ends, `across` the kinds of the two
     nodes. `own_ring` strategies bring a ring of their own; `single` ones are one call for all.
-    `lacks(crossing)` is the reason why it does not apply, or `None`.
+    `lacks(crossing)` is the reason why it does not apply, or `None`. `in_place` ones leave the
+    bytes where they are until the GPU touches them, and those that do not `reside` leave them there
+    for good. `starts` and `ends` are kinds of memory that it
+    takes from, or gives to, the user alone: never a buffer on the way. `pins_all` says where it
+    pins the whole flow on the host, `ahead` that one thread prepares each chunk ahead of its copy,
+    `later_reads` how often the GPU reads its own memory afterwards.
     """
 
     name: str
@@ -128,6 +174,18 @@ class Strategy:
     setup: Callable[[Crossing, Shape], tuple[SetupStep, ...]]
     own_ring: bool = False
     single: bool = False
+    in_place: bool = False
+    resides: bool = True
+    starts: frozenset[Kind] = frozenset()
+    ends: frozenset[Kind] = frozenset()
+    pins_all: Callable[[Crossing], bool] = lambda _crossing: False
+    ahead: bool = False
+    later_reads: Callable[[Use], int] = lambda use: use.reads
+
+
+def kinds(*names: Kind) -> frozenset[Kind]:
+    """A set of kinds of memory."""
+    return frozenset(names)
 
 
 def nothing(_crossing: Crossing, _shape: Shape) -> tuple[SetupStep, ...]:
@@ -147,47 +205,3 @@ def step(name: str, size: int, rate: float | None, latency: float = 0.0) -> Setu
 def steps(*found: SetupStep | None) -> tuple[SetupStep, ...]:
     """The steps that cost anything."""
     return tuple(s for s in found if s is not None and s.duration_s > 0)
-
-
-def dma(crossing: Crossing, curve: Curve, shape: Shape) -> Stage:
-    """A copy engine's stage on the crossing's link.
-
-    Each byte takes the engine's time of its chunk, and the opposite direction its interference. A
-    single copy takes what a lone copy takes; its latency is the lag, the rest is service.
-    """
-    chunk = min(shape.chunk, max(1, crossing.size))
-    lag = curve.latency - curve.queued_gap
-
-    def alone(length: int) -> float:
-        return max(0.0, curve.seconds(length) - lag)
-
-    service = alone if shape.chunk >= crossing.size else curve.service
-    charges = {crossing.resource: service(chunk) / chunk}
-    other, opposite = crossing.opposite()
-    if opposite is not None and opposite.against > 0:
-        charges[other] = opposite.against / opposite.rate
-    return Stage(
-        crossing.resource,
-        "engine",
-        service,
-        lag=lag,
-        charges=charges,
-    )
-
-
-def copy_stage(
-    crossing: Crossing, table: CopyTable, shape: Shape, ring: int, *, dma: bool
-) -> Stage:
-    """All workers copying between plain memory (or the page cache) and a ring of `ring` bytes.
-
-    The workers share the capacity C(W, R), so each serves one chunk in W * chunk / C.
-    """
-    capacity = table.rate(shape.workers, ring, beside_dma=dma, depth=shape.depth)
-    per_byte = shape.workers / capacity
-    overhead = table.per_chunk
-
-    def seconds(length: int) -> float:
-        return overhead + length * per_byte
-
-    resource = f"{crossing.host}.copy"
-    return Stage(resource, "pool", seconds, charges={resource: 1 / capacity}, cause="host_copy")

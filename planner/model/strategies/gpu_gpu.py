@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from planner.model.pipeline import Stage
-from planner.model.strategies.base import Crossing, Shape, Strategy, dma, nothing
+from dataclasses import replace
+
+from planner.model.stage import Stage
+from planner.model.strategies.base import Crossing, Shape, Strategy, nothing
+from planner.model.strategies.servers import dma, without_pieces
 
 
 def _no_peer(crossing: Crossing) -> str | None:
@@ -15,8 +18,14 @@ def _no_peer(crossing: Crossing) -> str | None:
 
 
 def _peer(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
+    """One copy engine; over PCIe, or between sockets, the path is what a reader should look at."""
     curve = crossing.curve("peer")
-    return (dma(crossing, curve, shape),) if curve else ()
+    if curve is None:
+        return ()
+    stage = dma(crossing, curve, shape)
+    if stage.cause == "bandwidth" and crossing.wire.kind in ("pcie", "interconnect"):
+        return (replace(stage, cause="peer_path"),)
+    return (stage,)
 
 
 def _no_relay(crossing: Crossing) -> str | None:
@@ -26,8 +35,10 @@ def _no_relay(crossing: Crossing) -> str | None:
 
 
 def _relay(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
+    """A copy engine into a ring in host memory, or out of it, where pieces lie packed."""
     curve = crossing.curve("pinned", "registered")
-    return (dma(crossing, curve, shape),) if curve else ()
+    at = crossing if crossing.before == "device" else without_pieces(crossing)
+    return (dma(at, curve, shape),) if curve else ()
 
 
 def _no_local(crossing: Crossing) -> str | None:

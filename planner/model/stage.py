@@ -1,0 +1,77 @@
+"""One server of a pipeline, and what a pipeline was found to take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from planner.results import Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One server inside a hop.
+
+    `seconds(length)` is the service time of one chunk: for a `pool` stage on one worker while all
+    workers are at it, for an `engine` stage on the one engine when chunks queue. `lag` is the time
+    from the end of an engine's service until the chunk counts as arrived (its latency without its
+    gap). `charges` maps each shared resource to the seconds of it that one byte takes. A `through`
+    stage passes bytes on as they come (a network adapter, a wire behind another): it begins with
+    the stage before it and ends no sooner.
+    """
+
+    resource: str
+    kind: Literal["pool", "engine"]
+    seconds: Callable[[int], float]
+    lag: float = 0.0
+    charges: Mapping[str, float] = field(default_factory=dict)
+    cause: Cause = "bandwidth"
+    through: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What `exact` found: total time, busy time of each stage, and the time of the first arrival.
+
+    `busy_s` is the union of a stage's service intervals; a pool stage is busy while any worker is.
+    """
+
+    total_s: float
+    busy_s: tuple[float, ...]
+    first_s: float
+
+
+def lengths(size: int, chunk: int) -> list[int]:
+    """The chunks of `size` bytes: full ones, then what is left."""
+    full, rest = divmod(size, chunk)
+    return [chunk] * full + ([rest] if rest else [])
+
+
+class Busy:
+    """Union of intervals that come in order of their start."""
+
+    __slots__ = ("end", "total")
+
+    def __init__(self) -> None:
+        self.total = 0.0
+        self.end = 0.0
+
+    def add(self, start: float, end: float) -> None:
+        """Take one more interval in; none starts before one that was added already."""
+        if end > self.end:
+            self.total += end - max(start, self.end)
+            self.end = end
+
+
+class Costs(dict[int, float]):
+    """Service times of one stage by the length of the chunk: most chunks have the same."""
+
+    def __init__(self, seconds: Callable[[int], float]) -> None:
+        super().__init__()
+        self._seconds = seconds
+
+    def __missing__(self, length: int) -> float:
+        """Ask the stage, once."""
+        self[length] = found = self._seconds(length)
+        return found

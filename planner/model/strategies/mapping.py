@@ -1,0 +1,72 @@
+"""A file mapped into memory: its pages come when somebody touches them.
+
+Three things may touch them: registration of the whole mapping for the GPU (`mapped`), whatever
+copies from the mapping next (`mapping`), or a copy by the CPU into the user's own buffer. What is
+in the page cache costs minor faults, the rest waits for the disk, one thread at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from planner.model.stage import Stage
+from planner.model.strategies.base import Crossing, Shape, Strategy, kinds, step, steps
+from planner.model.strategies.servers import copy_stage, fault_time, has_copies, no_faults
+from planner.results import SetupStep
+
+
+def _lacks(crossing: Crossing) -> str | None:
+    return no_faults(crossing) or (None if crossing.after == "mapping" else _unmeasured(crossing))
+
+
+def _unmeasured(crossing: Crossing) -> str | None:
+    """Which figure the host lacks for touching all of the mapping here."""
+    setup = crossing.ram.setup
+    if crossing.after == "mapped":
+        if setup.register_file is None:
+            return f"{crossing.host} has no measured registration of file mappings"
+        return None
+    if setup.map_touch is None:
+        return f"{crossing.host} has no measured page faults of mappings"
+    if not has_copies(crossing, "memory"):
+        return f"{crossing.host} has no measured copies between memory and a buffer"
+    return None
+
+
+def _stages(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
+    """Copying out of the mapping into a buffer; else nothing moves before the next hop."""
+    if crossing.after in ("mapped", "mapping"):
+        return ()
+    source = replace(crossing, before="mapping", mapped_from=crossing.start)
+    table = crossing.ram.copy_rates["memory"]
+    return (copy_stage(source, table, shape, max(1, crossing.size), dma=False),)
+
+
+def _setup(crossing: Crossing, _shape: Shape) -> tuple[SetupStep, ...]:
+    """Registration populates the mapping; pages that are not cached come from the disk first."""
+    if crossing.after != "mapped":
+        return ()
+    setup = crossing.ram.setup
+    source = replace(crossing, before="mapping", mapped_from=crossing.start, cached=0.0)
+    cold = round(crossing.size * (1 - crossing.cached))
+    reading = fault_time(source) if cold else 0.0
+    return steps(
+        step("fault in what is not cached", cold, 1 / reading if reading else None),
+        step(
+            "map and register the file", crossing.size, setup.register_file, setup.register_latency
+        ),
+    )
+
+
+MAP = Strategy(
+    "mmap",
+    ("disk", "ram"),
+    kinds("file"),
+    kinds("mapped", "mapping", "pageable", "pinned"),
+    _lacks,
+    _stages,
+    _setup,
+    single=True,
+    ends=kinds("pageable", "pinned"),
+    pins_all=lambda crossing: crossing.after == "mapped",
+)

@@ -1,0 +1,166 @@
+"""Host memory and a GPU by its copy engine: from pinned pages, or pages pinned for the purpose."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from planner.machine.curve import Curve
+from planner.model.stage import Stage
+from planner.model.strategies.base import (
+    Crossing,
+    Shape,
+    Strategy,
+    kinds,
+    nothing,
+    step,
+    steps,
+)
+from planner.model.strategies.servers import dma, fault_time
+from planner.results import SetupStep
+
+
+def no_engine(crossing: Crossing) -> str | None:
+    """Why the copy engine's own speed is not known here, or `None`."""
+    if crossing.curve("pinned", "registered") is None:
+        return f"{crossing.resource} has no measured pinned copies"
+    return None
+
+
+def engine(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
+    """The copy engine on pinned memory."""
+    curve = crossing.curve("pinned", "registered")
+    return (dma(crossing, curve, shape),) if curve else ()
+
+
+def _no_registered(crossing: Crossing) -> str | None:
+    if "mapped" in (crossing.before, crossing.after) and not crossing.mapped_from:
+        return "the buffer is page-locked already"
+    if crossing.ram.setup.register_rate is None:
+        return f"{crossing.host} has no measured registration"
+    return no_engine(crossing)
+
+
+def _registered(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
+    curve = crossing.curve("registered", "pinned")
+    return (dma(crossing, curve, shape),) if curve else ()
+
+
+def _register(crossing: Crossing, _shape: Shape) -> tuple[SetupStep, ...]:
+    """Register the caller's touched memory, and give it back afterwards."""
+    if "mapped" in (crossing.before, crossing.after):
+        return ()  # registered already: the user's buffer, or the mapping when it was made
+    setup = crossing.ram.setup
+    return steps(
+        step("register the buffer", crossing.size, setup.register_rate, setup.register_latency),
+        step("unregister the buffer", crossing.size, setup.unregister),
+    )
+
+
+def _pins(crossing: Crossing) -> bool:
+    return "pageable" in (crossing.before, crossing.after)
+
+
+def _ahead_curve(crossing: Crossing) -> Curve | None:
+    """Registering one chunk: of a file's mapping, or of memory that was touched before."""
+    if crossing.before == "mapping":
+        return crossing.ram.register_ahead
+    setup = crossing.ram.setup
+    if setup.register_rate is None:
+        return None
+    return Curve(latency=setup.register_latency, rate=setup.register_rate)
+
+
+def _no_ahead(crossing: Crossing) -> str | None:
+    if _ahead_curve(crossing) is None:
+        return f"{crossing.host} has no measured registration chunk by chunk"
+    if crossing.repeat > 1:
+        return "from the second run on the pages are pinned already: registering them once is less"
+    return no_engine(crossing)
+
+
+def _ahead(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
+    """One thread registers chunk after chunk (the driver takes a lock), the engine follows."""
+    curve = _ahead_curve(crossing)
+    copies = _registered(crossing, shape)
+    if curve is None or not copies:
+        return ()
+    # The curve holds the minor faults; what is not cached waits for the disk on top.
+    cold = (1 - crossing.cached) * fault_time(replace(crossing, cached=0.0))
+
+    def seconds(length: int) -> float:
+        return curve.seconds(length) + length * cold
+
+    chunk = min(shape.chunk, max(1, crossing.size))
+    resource = f"{crossing.host}.register"
+    return (
+        Stage(
+            resource,
+            "engine",
+            seconds,
+            charges={resource: seconds(chunk) / chunk},
+            cause="page_faults" if cold * chunk > curve.seconds(chunk) else "host_copy",
+        ),
+        *copies,
+    )
+
+
+def _unregister(crossing: Crossing, _shape: Shape) -> tuple[SetupStep, ...]:
+    """The closing step; doing it chunk by chunk on the way would halve the pace."""
+    return steps(step("unregister afterwards", crossing.size, crossing.ram.setup.unregister))
+
+
+DOWN, UP = ("hbm", "ram"), ("ram", "hbm")
+_DEVICE = kinds("device")
+
+H2D_PINNED = Strategy(
+    "pinned",
+    UP,
+    kinds("pinned", "mapped", "fill"),
+    _DEVICE,
+    no_engine,
+    engine,
+    nothing,
+    starts=kinds("mapped"),
+)
+D2H_PINNED = Strategy(
+    "pinned",
+    DOWN,
+    _DEVICE,
+    kinds("pinned", "mapped", "drain"),
+    no_engine,
+    engine,
+    nothing,
+    ends=kinds("mapped"),
+)
+H2D_REGISTERED = Strategy(
+    "registered",
+    UP,
+    kinds("pageable", "mapped"),
+    _DEVICE,
+    _no_registered,
+    _registered,
+    _register,
+    pins_all=_pins,
+)
+D2H_REGISTERED = Strategy(
+    "registered",
+    DOWN,
+    _DEVICE,
+    kinds("pageable"),
+    _no_registered,
+    _registered,
+    _register,
+    pins_all=_pins,
+)
+REGISTERED_CHUNKS = Strategy(
+    "registered_chunks",
+    UP,
+    kinds("mapping", "pageable"),
+    _DEVICE,
+    _no_ahead,
+    _ahead,
+    _unregister,
+    starts=kinds("pageable"),
+    pins_all=lambda _crossing: True,
+    ahead=True,
+)

@@ -1,0 +1,196 @@
+"""The servers that strategies share: copy engines, copying workers, disks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from planner.machine.curve import Curve
+from planner.machine.schema import CopyName
+from planner.machine.tables import CopyTable
+from planner.model.stage import Stage
+from planner.model.strategies.base import RINGS, Crossing, Shape, step, steps
+from planner.results import Cause, SetupStep
+
+
+def wire_charges(crossing: Crossing, per_byte: float, moved: float = 1.0) -> dict[str, float]:
+    """What a byte of the flow takes of its direction, and of the opposite one by interference.
+
+    `moved` is how many bytes really cross the wire for each: fewer where a GPU touches a part in
+    place, more where it reads it again and again.
+    """
+    charges = {crossing.resource: per_byte}
+    other, opposite = crossing.opposite()
+    if opposite is not None and opposite.against > 0:
+        charges[other] = moved * opposite.against / opposite.rate
+    return charges
+
+
+def dma(crossing: Crossing, curve: Curve, shape: Shape) -> Stage:
+    """A copy engine's stage on the crossing's link.
+
+    Each byte takes the engine's time of its chunk, and the opposite direction its interference. A
+    single copy takes what a lone copy takes; its latency is the lag, the rest is service. Pieces
+    that lie scattered at the start take one call each.
+    """
+    lag = curve.latency - curve.queued_gap
+    if crossing.pieces and crossing.before not in RINGS:
+        served = sum(count * curve.service(size) for size, count in crossing.pieces)
+        charges = wire_charges(crossing, served / packed_size(crossing))
+        return piecewise(crossing, served, curve.rate, lag, charges)
+    chunk = min(shape.chunk, max(1, crossing.size))
+
+    def alone(length: int) -> float:
+        return max(0.0, curve.seconds(length) - lag)
+
+    service = alone if shape.chunk >= crossing.size else curve.service
+    charges = wire_charges(crossing, service(chunk) / chunk)
+    return Stage(crossing.resource, "engine", service, lag=lag, charges=charges)
+
+
+def packed_size(crossing: Crossing) -> int:
+    """Bytes of all the pieces; of a shard only the pace matters, so their sum is what counts."""
+    return max(1, sum(size * count for size, count in crossing.pieces))
+
+
+def piecewise(
+    crossing: Crossing, served: float, rate: float, lag: float, charges: dict[str, float]
+) -> Stage:
+    """One call for each piece: n calls take the longer of issuing them and of serving them.
+
+    Parameters
+    ----------
+    crossing
+        Where the pieces lie.
+    served
+        Seconds in which the engine serves them all, one behind the other.
+    rate
+        Bytes/s of the bytes alone.
+    lag
+        Seconds by which the last piece arrives later than its service ends.
+    charges
+        Seconds of each shared resource that one byte takes.
+
+    """
+    calls = sum(count for _, count in crossing.pieces)
+    size = packed_size(crossing)
+    total = max(calls * crossing.ram.issue, served)
+    per_byte = total / size
+    # The calls limit where the bytes alone would take less than half of the time.
+    cause: Cause = "issue_overhead" if 2 * size / rate < total else "bandwidth"
+    return Stage(
+        crossing.resource,
+        "engine",
+        lambda length: length * per_byte,
+        lag=lag,
+        charges=charges,
+        cause=cause,
+    )
+
+
+def copy_stage(
+    crossing: Crossing, table: CopyTable, shape: Shape, ring: int, *, dma: bool
+) -> Stage:
+    """All workers copying between plain memory (or the page cache) and a ring of `ring` bytes.
+
+    The workers share the capacity C(W, R), so each serves one chunk in W * chunk / C. Touching a
+    mapping costs its page faults, which all workers take in turn: they change one address space,
+    and nobody has measured more. What the interpreter needs for a chunk, and for each scattered
+    piece in it, holds its lock: the workers take turns there, so below some size of chunk that
+    alone sets the pace.
+    """
+    workers = shape.workers
+    capacity = table.rate(workers, ring, beside_dma=dma, depth=shape.depth)
+    faults = fault_time(crossing)
+    per_byte = workers * (1 / capacity + faults)
+    overhead, gather = table.per_chunk, 0.0
+    if crossing.pieces:
+        calls = sum(count for _, count in crossing.pieces)
+        gather = calls * table.per_piece / packed_size(crossing)
+
+    def seconds(length: int) -> float:
+        locked = overhead + length * gather
+        return max(locked + length * per_byte, workers * locked)
+
+    chunk = min(shape.chunk, max(1, crossing.size))
+    cause: Cause = "page_faults" if faults > 1 / capacity else "host_copy"
+    if (workers - 1) * (overhead + chunk * gather) > chunk * per_byte:
+        cause = "issue_overhead"
+    resource = f"{crossing.host}.copy"
+    return Stage(resource, "pool", seconds, charges={resource: 1 / capacity}, cause=cause)
+
+
+def ring_of(crossing: Crossing, shape: Shape) -> int:
+    """Bytes that the CPU's stores (or loads) go round in: the ring, or the whole buffer."""
+    kinds = (crossing.before, crossing.after)
+    return shape.ring if any(kind in RINGS for kind in kinds) else max(crossing.size, 1)
+
+
+def fault_time(crossing: Crossing) -> float:
+    """Seconds a byte of touching a file's mapping takes; 0 for other memory.
+
+    What is cached costs minor faults, what is not comes from the disk while the thread waits.
+    """
+    if crossing.before != "mapping":
+        return 0.0
+    touch = crossing.ram.setup.map_touch
+    direction = crossing.disk_direction()
+    curve = None if direction is None else direction.curves.get("mmap")
+    warm = 1 / touch if touch else 0.0
+    cold = 1 / curve.rate if curve else 0.0
+    return crossing.cached * warm + (1 - crossing.cached) * max(cold, warm)
+
+
+def no_faults(crossing: Crossing) -> str | None:
+    """Why nothing is known of touching a mapping that is wholly or partly cold, or `None`."""
+    if crossing.cached >= 1:
+        return None
+    if crossing.curve("mmap") is None:
+        return (
+            "the file is not wholly in the page cache, and "
+            f"{crossing.link} has no measured page faults (curve mmap)"
+        )
+    return None
+
+
+def disk_stage(crossing: Crossing, curve: Curve | None, rate: float, shape: Shape) -> Stage:
+    """Requests to a device: one outstanding per worker, all under its rate and its IOPS."""
+    requests = crossing.direction.requests
+
+    def seconds(length: int) -> float:
+        alone = curve.seconds(length) if curve else 0.0
+        together = shape.workers * length / rate
+        return max(alone, together, shape.workers / requests if requests else 0.0)
+
+    chunk = min(shape.chunk, max(1, crossing.size))
+    waits = curve is not None and curve.seconds(chunk) > shape.workers * chunk / rate * 1.01
+    per_byte = max(1 / rate, (1 / requests / chunk) if requests else 0.0)
+    return Stage(
+        crossing.resource,
+        "pool",
+        seconds,
+        charges={crossing.resource: per_byte},
+        cause="queue_depth" if waits else "bandwidth",
+    )
+
+
+def has_copies(crossing: Crossing, name: CopyName) -> bool:
+    """Whether the host has a measured table of such copies."""
+    return name in crossing.ram.copy_rates
+
+
+def without_pieces(crossing: Crossing) -> Crossing:
+    """The same crossing behind a ring, in which the pieces lie packed."""
+    return replace(crossing, pieces=()) if crossing.pieces else crossing
+
+
+def copy_into_managed(crossing: Crossing, _shape: Shape) -> tuple[SetupStep, ...]:
+    """Bytes that lie in ordinary memory must first be copied into managed memory, touched anew."""
+    if crossing.before != "pageable":
+        return ()
+    setup = crossing.ram.setup
+    table = crossing.ram.copy_rates.get("memory")
+    rate = table.rate(table.workers[-1], max(1, crossing.size)) if table else None
+    return steps(
+        step("touch the managed buffer", crossing.size, setup.touch_fresh or setup.touch_recycled),
+        step("copy into it", crossing.size, rate),
+    )

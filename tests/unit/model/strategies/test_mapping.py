@@ -1,0 +1,118 @@
+"""Files mapped into memory: registered whole, registered ahead, or copied from as pages come."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.machine.schema import Machine
+from planner.model.need import Need, Pins
+from tests.helpers.machines import GB, affine, one_gpu
+from tests.helpers.variants import READ, by, changed, every, load, reason
+
+MIB = 1 << 20
+
+
+def machine(**setup: float) -> Machine:
+    """Minor faults 10 GB/s, registration of a mapping 20 GB/s, cold faults 1 GB/s."""
+    kept = {"register": 1e18, "map_touch": 10e9, "register_file": 20e9} | setup
+    return changed(
+        one_gpu(setup=kept),
+        {
+            f"{READ}.curves.mmap": affine(1e9),
+            "nodes.host0.register_ahead": affine(40e9, 100e-6),
+        },
+    )
+
+
+def test_the_drivers_copy_from_a_mapping_pays_for_every_page() -> None:
+    # 4 GB: 1 s of the driver's copy at 4 GB/s, 0.4 s of faults.
+    found = by(machine(), load(4 * GB), "mmap", "pageable")
+    assert found.steady == pytest.approx(10e-6 + 1.0 + 0.4, rel=1e-6)
+
+
+def test_a_cold_mapping_waits_for_the_disk_page_by_page() -> None:
+    # 4 GB at 1 GB/s, then the driver's copy: 4 + 1 s. Half cold: 2 s cold, 0.2 s of minor faults.
+    cold = by(machine(), load(4 * GB, cached=0.0), "mmap", "pageable")
+    assert cold.steady == pytest.approx(10e-6 + 1.0 + 4.0, rel=1e-6)
+    (stage,) = cold.way.movements[0].stages(cold.shapes[0])
+    assert stage.cause == "page_faults"
+    half = by(machine(), load(4 * GB, cached=0.5), "mmap", "pageable")
+    assert half.steady == pytest.approx(10e-6 + 1.0 + 2.0 + 0.2, rel=1e-6)
+
+
+def test_registering_a_half_cold_file_reads_it_first() -> None:
+    found = by(machine(), load(4 * GB, cached=0.5), "mmap", "registered")
+    steps = {s.name: s.duration_s for s in found.setup}
+    assert steps["fault in what is not cached"] == pytest.approx(2.0)
+    assert steps["map and register the file"] == pytest.approx(0.2)
+
+
+def test_a_ring_fed_from_a_mapping_pays_for_its_faults() -> None:
+    # All threads copy at 20 GB/s and fault at 10 in turn: 1 / (1/20 + 1/10) = 6.67 GB/s.
+    found = by(machine(), load(4 * GB), "mmap", "staged")
+    assert found.steady == pytest.approx(0.6, rel=0.01)
+    assert found.way.movements[0].stages(found.shapes[0])[0].cause == "page_faults"
+    # With faults at 60 GB/s 15 are left, more than the wire's 10.
+    quick = by(machine(map_touch=60e9), load(4 * GB), "mmap", "staged")
+    assert quick.steady == pytest.approx(0.4, rel=0.01)
+
+
+def test_registration_runs_ahead_of_the_copy() -> None:
+    # A chunk of 64 MiB registers in 1.78 ms and copies in 6.7: the wire limits, 0.4 s for 4 GB;
+    # the first registration and giving the pages back come on top.
+    found = by(machine(unregister=50e9), load(4 * GB), "mmap", "registered_chunks")
+    assert found.steady == pytest.approx(0.4, rel=0.01)
+    assert [s.name for s in found.setup] == ["unregister afterwards"]
+    assert found.setup_seconds == pytest.approx(4 / 50)
+    assert found.shapes[0].depth == 2
+    assert found.shapes[0].workers == 1
+
+
+def test_the_registration_limits_where_it_is_slower_than_the_wire() -> None:
+    slow = changed(machine(), {"nodes.host0.register_ahead": affine(5e9)})
+    found = by(slow, load(4 * GB), "mmap", "registered_chunks")
+    assert found.steady == pytest.approx(0.8, rel=0.01)
+    register, copy = found.way.movements[0].stages(found.shapes[0])
+    assert (register.resource, copy.resource) == ("host0.register", "pcie0.forward")
+
+
+def test_with_few_cores_registration_beats_the_ring() -> None:
+    # One core copies 3 GB/s: 1.3 s for 4 GB. One thread that registers leads 0.4 s of copies.
+    tables = {"file": {"workers": [1], "rings": [MIB], "rates": [[3e9]]}}
+    host = one_gpu(copy=tables, setup={"register": 1e18, "unregister": 50e9})
+    few = changed(host, {"nodes.host0.register_ahead": affine(40e9)})
+    assert every(few, load(4 * GB, cores=1)).best.way.names == ("mmap", "registered_chunks")
+
+
+def test_it_pins_the_whole_file_while_it_lasts() -> None:
+    told = reason(machine(), load(4 * GB, pinned_budget=GB), "mmap", "registered_chunks")
+    assert told == "it pins 4 GB on host0, the budget is 1 GB"
+
+
+def test_for_many_runs_the_pages_stay_registered() -> None:
+    told = reason(machine(), load(4 * GB, repeat=2), "mmap", "registered_chunks")
+    assert "registering them once is less" in told
+
+
+def test_a_mapping_is_copied_into_the_users_own_buffer() -> None:
+    # 20 GB/s of copying and 10 GB/s of faults, in turn: 6.67 GB/s.
+    need = Need("r", "disk0", "host0", 4 * GB, "file", "pageable", pinned_budget=GB, cores=8)
+    assert by(machine(), need, "mmap").steady == pytest.approx(0.6, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("figure", "names", "told"),
+    [
+        ("map_touch", ("mmap", "pageable"), "pageable: host0 has no measured page faults"),
+        ("map_touch", ("mmap", "staged"), "staged: host0 has no measured page faults"),
+        ("register_file", ("mmap", "registered"), "mmap: host0 has no measured registration"),
+    ],
+)
+def test_a_missing_figure_is_named(figure: str, names: tuple[str, ...], told: str) -> None:
+    lacking = changed(machine(), {f"nodes.host0.setup.{figure}": None})
+    assert reason(lacking, load(GB, pins=Pins()), *names).startswith(told)
+
+
+def test_cold_faults_are_not_guessed() -> None:
+    told = reason(one_gpu(), load(GB, cached=0.5), "mmap", "pageable")
+    assert told.endswith("storage0 has no measured page faults (curve mmap)")

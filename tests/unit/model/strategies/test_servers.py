@@ -1,0 +1,70 @@
+"""The servers that strategies share."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.machine.curve import Curve
+from planner.machine.tables import CopyTable
+from planner.model.strategies import Crossing, Shape
+from planner.model.strategies.base import Kind
+from planner.model.strategies.servers import copy_stage, dma, ring_of
+from tests.helpers.machines import GB, MIB, one_gpu
+
+
+def crossing(before: Kind = "pageable", size: int = GB, **more: object) -> Crossing:
+    return Crossing(one_gpu(), "pcie0", "host0", "gpu0", before, "device", size, **more)  # type: ignore[arg-type]
+
+
+def table(per_chunk: float = 0.0, per_piece: float = 0.0) -> CopyTable:
+    return CopyTable(
+        workers=(8,), rings=(MIB,), rates=((16e9,),), per_chunk=per_chunk, per_piece=per_piece
+    )
+
+
+def test_workers_share_the_capacity() -> None:
+    # Eight workers at 16 GB/s together: 1 MB each in 0.5 ms.
+    stage = copy_stage(crossing(), table(), Shape(10**6, 2, 8), MIB, dma=False)
+    assert stage.seconds(10**6) == pytest.approx(0.5e-3)
+    assert stage.charges == {"host0.copy": 1 / 16e9}
+
+
+def test_the_interpreter_is_taken_in_turn() -> None:
+    # 10 us a chunk: of 1 MB beside 0.5 ms of copying it is a 2 % tax; of 64 KB (32 us of copying)
+    # eight workers queue for it, 80 us a round.
+    shared = table(per_chunk=10e-6)
+    big = copy_stage(crossing(), shared, Shape(10**6, 2, 8), MIB, dma=False)
+    assert big.seconds(10**6) == pytest.approx(0.51e-3)
+    assert big.cause == "host_copy"
+    small = copy_stage(crossing(), shared, Shape(64_000, 2, 8), MIB, dma=False)
+    assert small.seconds(64_000) == pytest.approx(80e-6)
+    assert small.cause == "issue_overhead"
+
+
+def test_pieces_are_gathered_under_the_same_lock() -> None:
+    # 1,000 pieces in 1 MB, 1 us each: 1 ms a chunk, eight workers take 8 ms for eight chunks.
+    pieces = ((1000, 1_000_000),)
+    stage = copy_stage(
+        crossing(pieces=pieces), table(per_piece=1e-6), Shape(10**6, 2, 8), MIB, dma=False
+    )
+    assert stage.seconds(10**6) == pytest.approx(8e-3)
+    assert stage.cause == "issue_overhead"
+
+
+def test_a_copy_engine_charges_its_own_time_and_disturbs_the_other_direction() -> None:
+    tree = one_gpu().model_dump(mode="json", by_alias=True)
+    tree["links"]["pcie0"]["backward"]["against"] = 0.1
+    machine = type(one_gpu()).model_validate(tree)
+    at = Crossing(machine, "pcie0", "host0", "gpu0", "pinned", "device", GB)
+    stage = dma(at, Curve(latency=10e-6, gap=2e-6, rate=10e9), Shape(10**6))
+    # 2 us + 100 us for 1 MB.
+    assert stage.charges["pcie0.forward"] == pytest.approx(102e-12)
+    assert stage.charges["pcie0.backward"] == pytest.approx(0.1 / 10e9)
+    assert stage.lag == pytest.approx(8e-6)
+
+
+@pytest.mark.parametrize(("before", "bytes_round"), [("fill", 64 * MIB), ("pageable", GB)])
+def test_stores_go_round_in_the_ring_or_through_the_whole_buffer(
+    before: Kind, bytes_round: int
+) -> None:
+    assert ring_of(crossing(before), Shape(8 * MIB, 2, 4)) == bytes_round

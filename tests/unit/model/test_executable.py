@@ -1,0 +1,70 @@
+"""The choice narrowed to what an engine can do."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.errors import InfeasibleError
+from planner.machine.schema import Machine
+from planner.machine.topology import Topology
+from planner.model.choose import Decision, decide
+from planner.model.need import Need, Pins
+from planner.model.strategies import EXECUTABLE, NAMES, Use
+from tests.helpers.machines import GB, MIB, affine, one_gpu
+from tests.helpers.variants import UP, changed, load, upload
+
+
+def machine() -> Machine:
+    tables = {"file": {"workers": [1], "rings": [MIB], "rates": [[3e9]]}}
+    host = one_gpu(
+        copy=one_gpu().model_dump(mode="json", by_alias=True)["nodes"]["host0"]["copy"] | tables,
+        setup={"register": 1e18, "register_file": 20e9, "map_touch": 10e9},
+    )
+    return changed(
+        host,
+        {
+            f"{UP}.curves.zero_copy": affine(8e9, 20e-6),
+            "nodes.host0.register_ahead": affine(40e9),
+            "nodes.host0.issue": 5e-6,
+        },
+    )
+
+
+def narrowed(need: Need) -> Decision:
+    return decide(Topology(machine()), need, only=EXECUTABLE)
+
+
+def test_all_of_them_are_strategies() -> None:
+    assert EXECUTABLE < NAMES
+
+
+def test_what_the_engine_cannot_do_is_rejected_with_the_reason() -> None:
+    need = load(4 * GB, cores=1)
+    assert decide(Topology(machine()), need).best.way.names == ("mmap", "registered_chunks")
+    decision = narrowed(need)
+    assert decision.best.way.names == ("mmap", "registered")
+    told = {r.strategies: r.reason for r in decision.rejected()}
+    assert told["buffered", "zero_copy"] == "zero_copy: this engine cannot do it yet"
+    assert all(set(c.way.names) <= EXECUTABLE for c in (decision.best, *decision.others))
+
+
+def test_a_known_name_in_a_new_use_is_not_done_either() -> None:
+    # Copies straight from a mapping, by a strategy whose name the engine knows.
+    told = {r.strategies: r.reason for r in narrowed(load(4 * GB)).rejected()}
+    assert told["mmap", "staged"] == "mmap: this engine cannot do it yet"
+    # Writes past the page cache, or that wait for the device.
+    save = Need("s", "gpu0", "disk0", GB, "device", "file", GB, 8)
+    told = {r.strategies: r.reason for r in narrowed(save).rejected()}
+    assert told["pinned", "direct"] == "direct: this engine cannot do it yet"
+
+
+def test_scattered_pieces_are_predicted_only() -> None:
+    need = upload(4_000_000, "pinned", pieces=((4000, 1000),))
+    with pytest.raises(InfeasibleError, match="this engine cannot do it yet"):
+        narrowed(need)
+
+
+def test_a_pinned_strategy_that_the_engine_lacks_is_infeasible() -> None:
+    need = upload(GB, "mapped", use=Use(0.1), pins=Pins(strategy="zero_copy"))
+    with pytest.raises(InfeasibleError, match="zero_copy: this engine cannot do it yet"):
+        narrowed(need)

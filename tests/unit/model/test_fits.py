@@ -1,0 +1,69 @@
+"""What does not fit is said with the number that would."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from planner.errors import InfeasibleError
+from planner.model.need import Need, Pins
+from tests.helpers.machines import GB, MIB, affine, one_gpu
+from tests.helpers.variants import UP, by, changed, every, load, reason, upload
+
+
+@pytest.mark.parametrize(
+    "names", [("buffered", "pinned"), ("mmap", "registered"), ("buffered", "registered")]
+)
+def test_what_pins_the_whole_flow_needs_the_budget_for_it(names: tuple[str, ...]) -> None:
+    host = one_gpu(setup={"register": 1e18, "register_file": 10e9})
+    topped = load(4 * GB, pinned_budget=3 * GB)
+    told = [r.reason for r in every(host, topped).infeasible if r.strategies == names]
+    assert "it pins 4 GB on host0, the budget is 3 GB" in told
+
+
+def test_the_users_own_pinned_buffer_takes_nothing_of_the_budget() -> None:
+    assert every(one_gpu(), upload(4 * GB, "pinned", pinned_budget=MIB)).best.way.names == (
+        "pinned",
+    )
+
+
+def test_a_buffer_on_the_way_must_fit_into_the_host() -> None:
+    small = one_gpu(limit=2 * GB)
+    told = {r.reason for r in every(small, load(4 * GB)).infeasible}
+    assert "host0 may hold 2 GB, not 4 GB" in told
+
+
+def test_a_ring_that_fits_is_found_however_small_the_budget() -> None:
+    for budget in (256 << 10, MIB, 5 * MIB, 40 * MIB):
+        found = by(one_gpu(), load(4 * GB, pinned_budget=budget), "buffered", "pinned")
+        assert 0 < found.ring <= budget
+
+
+def test_pins_that_make_the_ring_too_big_are_answered_with_what_would_fit() -> None:
+    # 8 workers x 2 slots of 64 MiB are 1 GiB. In 256 MiB the same slots have 16 MiB each.
+    pins = Pins(strategy="pinned", chunk=64 * MIB, depth=2, workers=8)
+    need = load(4 * GB, pinned_budget=256 * MIB, pins=pins)
+    with pytest.raises(
+        InfeasibleError,
+        match=r"its ring needs at least 1 GiB pinned on host0, the budget is 256 MiB; "
+        r"chunks of 16 MiB would fit",
+    ):
+        every(one_gpu(), need)
+
+
+def test_managed_memory_larger_than_the_gpu_is_refused_with_both_numbers() -> None:
+    need = upload(33 * GB, "managed", pins=Pins(strategy="prefetch"))
+    machine = changed(one_gpu(), {f"{UP}.curves.managed_prefetch": affine(8e9)})
+    with pytest.raises(InfeasibleError, match="gpu0 holds 32 GB, the flow has 33 GB"):
+        every(machine, need)
+
+
+def test_what_registers_ahead_pins_the_users_memory_too() -> None:
+    told = reason(one_gpu(), upload(4 * GB, pinned_budget=GB), "registered_chunks")
+    assert told == "it pins 4 GB on host0, the budget is 1 GB"
+
+
+def test_a_disk_holds_whatever_it_is_sent() -> None:
+    need = Need("s", "gpu0", "disk0", 4 * GB, "device", "file", GB, 8)
+    assert every(one_gpu(), replace(need, pinned_budget=64 * MIB)).best.ring <= 64 * MIB
