@@ -25,7 +25,7 @@ from planner.engine.progress import Progress, Quiet
 from planner.engine.sample import SWITCH_S
 from planner.errors import UnavailableError
 from planner.machine.discover import discover
-from planner.machine.gpus import read_gpus
+from planner.machine.discover_gpus import read_gpus
 from planner.machine.schema import CopyName, Machine
 
 MIB: Final = 1 << 20

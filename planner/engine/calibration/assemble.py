@@ -14,7 +14,7 @@ from planner.engine.calibration.rounds import Cell, disturbed
 from planner.engine.calibration.statistics import typical
 from planner.machine.curve import Curve
 from planner.machine.discover import Discovery
-from planner.machine.gpus import Gpu
+from planner.machine.discover_gpus import Gpu
 from planner.machine.schema import (
     CopyName,
     CurveName,
