@@ -58,11 +58,13 @@ def _rounded(value: Any) -> Any:
 
 
 # The virtual clock plays one way for each flow, and repeats one flow after another: no classes of
-# equal flows, no repeats in step, no flow over several ways and no copies passed on.
+# equal flows, no repeats in step, no flow over several ways and no copies passed on. Nor does the
+# engine gather scattered pieces.
 NOT_PLAYED = {
     "cluster_cold_start",
     "dataloader_prefetch",
     "kv_cache_offload",
+    "small_tensors",
     "tensor_parallel_load",
     "two_links_one_gpu",
 }

@@ -10,7 +10,7 @@ helps. It goes through the flows by name, so the order of keys in a plan changes
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 
@@ -57,6 +57,7 @@ def choose_together(
     demands: Sequence[Demand],
     fixed: Mapping[str, Arrangement],
     *,
+    only: Collection[str] | None = None,
     single_ways: bool = False,
 ) -> tuple[list[Chosen], Composition]:
     """Choose for all flows of a plan; the simulation of the choice.
@@ -69,6 +70,8 @@ def choose_together(
         What moves; the results are in this order.
     fixed
         Arrangements that are given, by the name of the need.
+    only
+        Names of the strategies that may be chosen; all where it is `None`.
     single_ways
         No splits, and no copies of copies.
 
@@ -77,7 +80,7 @@ def choose_together(
     InfeasibleError
         If a flow has no way.
     """
-    search = _Search(plan, topology, demands, fixed, single_ways=single_ways)
+    search = _Search(plan, topology, demands, fixed, only, single_ways=single_ways)
     search.run()
     chosen = [search.chosen(i) for i in range(len(demands))]
     return chosen, search.composed
@@ -90,11 +93,12 @@ class _Search:
         topology: Topology,
         demands: Sequence[Demand],
         fixed: Mapping[str, Arrangement],
+        only: Collection[str] | None,
         *,
         single_ways: bool,
     ) -> None:
         self.plan, self.topology, self.demands = plan, topology, demands
-        self.single_ways = single_ways
+        self.only, self.single_ways = only, single_ways
         self.fixed = fixed
         self.rejected: dict[int, tuple[Rejected, ...]] = {}
         self.order = sorted(range(len(demands)), key=lambda i: demands[i].need.name)
@@ -113,7 +117,7 @@ class _Search:
         if demand.need.name in self.fixed:
             self.options[i] = [self.fixed[demand.need.name]]
             return
-        decision = decide(self.topology, demand.need)
+        decision = decide(self.topology, demand.need, only=self.only)
         single = alone(demand.need, decision.best)
         split = Split(None)
         if not self.single_ways:

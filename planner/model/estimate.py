@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from planner._version import VERSION
 from planner.machine.schema import Machine
@@ -24,7 +24,7 @@ from planner.model.predicted import (
     resource_uses,
 )
 from planner.model.saved import arrangement_of
-from planner.plan.schema import Flow, Plan
+from planner.plan.schema import Plan
 from planner.results import Estimate, FlowEstimate, FlowSchedule, Verdict
 
 
@@ -34,6 +34,7 @@ def estimate(
     *,
     schedules: Mapping[str, FlowSchedule] | None = None,
     cached: Mapping[str, float] | None = None,
+    only: Collection[str] | None = None,
     single_ways: bool = False,
 ) -> Estimate:
     """Choose a schedule for every flow of the plan and predict what happens.
@@ -46,6 +47,8 @@ def estimate(
         Schedules to predict as they are, by flow; flows without one are chosen.
     cached
         Share of a flow's source file that is in the page cache, where it was probed.
+    only
+        Names of the strategies that whoever executes the choice can do; all where it is `None`.
     single_ways
         Leave out flows over several ways and copies that are passed on, for those who cannot
         carry them out.
@@ -66,7 +69,9 @@ def estimate(
         for d in wanted
         if schedules and d.need.name in schedules
     }
-    chosen, composed = choose_together(plan, topology, wanted, fixed, single_ways=single_ways)
+    chosen, composed = choose_together(
+        plan, topology, wanted, fixed, only=only, single_ways=single_ways
+    )
     predicted = Prediction(composed, *_bounds(plan, machine, chosen))
     return _result(plan, machine, chosen, predicted)
 
@@ -153,17 +158,4 @@ def _warnings(plan: Plan, machine: Machine, wanted: Sequence[Demand]) -> tuple[s
             found.append(
                 f"{name}: cache auto counts as cold in an estimate; say cache: warm or cold"
             )
-        found.extend(
-            f"{name}: {word} is not modelled yet and changes nothing" for word in _unused(flow)
-        )
     return tuple(found)
-
-
-def _unused(flow: Flow) -> list[str]:
-    """Keys of a flow that this model does not use."""
-    words = []
-    if flow.use is not None:
-        words.append("use")
-    if flow.memory in ("managed", "mapped"):
-        words.append("memory: managed and mapped")
-    return words

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from planner.errors import Fault, InfeasibleError, PlanError
 from planner.machine.schema import Disk, Hbm, Machine, Ram
 from planner.model.classes import class_keys, class_label, class_members, class_name
-from planner.model.need import Need, Pins, end_kind
+from planner.model.need import Need, Pins, details, end_kind
 from planner.plan.schema import Flow, Plan
 
 PINNED_SHARE = 0.30
@@ -190,6 +190,7 @@ def _need(plan: Plan, machine: Machine, flow: Flow, copy: _Copy, cached: float) 
         cached=cached if first == "file" else 1.0,
         hot=flow.host_source == "hot",
         pins=pins,
+        **details(flow),
     )
 
 
