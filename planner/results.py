@@ -130,8 +130,7 @@ class FlowEstimate(Result):
     with its setup; `steady_s` one further repeat; `start_s` and `finish_s` on the plan's clock.
     `interval_s` is (all rates at their upper, at their lower quartile), `None` where no spread is
     known. `exposed_s` is the part of the transfer that no compute block hides, `hidden_share` the
-    share of it that one does. `alone_s` is the duration with the machine to itself. `members` equal
-    flows are predicted as one: sizes, rates and times are those of each.
+    share of it that one does; `alone_s` the duration alone; sizes and times those of each member.
     """
 
     name: str
