@@ -39,7 +39,7 @@ DUPLEX: Final = 0.1
 LOAD: Final = 0.4
 """The same on a real GPU: a link retrains within some ten milliseconds, and the driver is asked in
 the middle of it."""
-SECONDS: Final = 12.0
+SECONDS: Final = 10.0
 """Of a quick calibration: what people wait for without asking why."""
 COPIES: Final[tuple[CopyName, ...]] = ("file", "memory", "save", "save_memory")
 
@@ -173,7 +173,7 @@ def _measure(
         own = axes if copy in ("file", "memory") else (axes[0], axes[1][1:3] or axes[1])
         cells += arena.table_cells(copy, own, SLICE)
         found.axes[copy] = own
-    sample(cells, ROUNDS, deadline=budget.until(0.65))
+    sample(cells, ROUNDS, deadline=budget.until(0.5))
     found.cells = cells
     found.overhead = {copy: arena.overhead(copy) for copy in COPIES}
     _both_ways(arena, found)

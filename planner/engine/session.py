@@ -150,6 +150,10 @@ class Session:
         files, wanted = flow.runner.ends.files, self._wanted(flow)
         if wanted is None:
             return pagecache.state_of(pagecache.resident(files))
+        if wanted >= 1 and not flow.samples and flow.first is None:
+            # Pages that were just written count as used once; the next reader pays for marking
+            # them as used often, 20 % of a load, and no later one does.
+            pagecache.warm(files)
         state = pagecache.enforce(files, wanted)
         if wanted <= 0 and state not in ("cold", "guest-cold"):
             self.warnings[

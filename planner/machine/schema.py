@@ -214,7 +214,8 @@ class Link(_Strict):
     """A wire between two places; `forward` goes from `ends[0]` to `ends[1]`.
 
     `ports` names what it shares with other links at either end, null for nothing. The same
-    replicated place at both ends joins every two of its members. On a network one TCP stream carries at most `window` bytes each `round_trip`.
+    replicated place at both ends joins every two of its members. On a network one TCP stream
+    carries at most `window` bytes each `round_trip`.
     """
 
     kind: LinkKind

@@ -48,10 +48,10 @@ class _Run:
         self._trace = Trace(
             never.copy(), never.copy(), never, [CAP] * flows, [0.0] * problem.resources
         )
-        self._work: list[float] = problem.work.tolist()
-        self._start: list[float] = problem.start.tolist()
-        self._delay: list[float] = problem.delay.tolist()
-        self._members: list[float] = problem.members.tolist()
+        self._work: list[float] = list(problem.work)
+        self._start: list[float] = list(problem.start)
+        self._delay: list[float] = list(problem.delay)
+        self._members: list[float] = list(problem.members)
         self._waits = list(problem.waits)
         self._begins: list[tuple[float, int]] = []
         self._finishes: list[tuple[float, int, int]] = []  # time, class, version of the class

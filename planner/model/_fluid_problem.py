@@ -10,13 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
 from planner.model._fluid_types import FluidFlow, Resource
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 NO_CLASS = -1
 """The class of a flow that never takes a share: no work, or nothing that bounds its rate."""
@@ -46,10 +40,10 @@ class Problem:
     capacity: list[float]
     classes: Classes
     flow_class: list[int]
-    work: Floats
-    delay: Floats
-    start: Floats
-    members: Floats
+    work: list[float]
+    delay: list[float]
+    start: list[float]
+    members: list[float]
     waits: list[int]
     followers: dict[int, list[int]]
 
@@ -66,9 +60,8 @@ def build(resources: Sequence[Resource], flows: Sequence[FluidFlow]) -> Problem:
     classes, flow_class = _classify(resources, flows, priorities)
     if any(resource.capacity == 0.0 for resource in resources):
         _check_stuck(resources, flows)
-    idle = numbers["work"] == 0.0
-    if idle.any():
-        for index in np.flatnonzero(idle).tolist():
+    for index, work in enumerate(numbers["work"]):
+        if work == 0.0:
             flow_class[index] = NO_CLASS
     tiers = max(len(priorities), 1)
     return Problem(
@@ -109,28 +102,29 @@ def _check_stuck(resources: Sequence[Resource], flows: Sequence[FluidFlow]) -> N
                 )
 
 
-def _finite_and_not_negative(values: Floats) -> NDArray[np.bool_]:
-    return (values >= 0.0) & (values < math.inf)
+def _finite_and_not_negative(value: float) -> bool:
+    return 0.0 <= value < math.inf
 
 
-_RULES: tuple[tuple[str, Callable[[Floats], NDArray[np.bool_]], str], ...] = (
+_RULES: tuple[tuple[str, Callable[[float], bool], str], ...] = (
     ("work", _finite_and_not_negative, "finite and at least 0"),
     ("delay", _finite_and_not_negative, "finite and at least 0 seconds"),
     ("start", _finite_and_not_negative, "finite and at least 0 seconds"),
-    ("weight", lambda v: (v > 0.0) & (v < math.inf), "finite and greater than 0"),
+    ("weight", lambda v: 0.0 < v < math.inf, "finite and greater than 0"),
     ("cap", lambda v: v > 0.0, "greater than 0 (it could never finish otherwise)"),
     ("members", lambda v: v >= 1.0, "at least 1"),
 )
 
 
-def _check_flows(flows: Sequence[FluidFlow]) -> dict[str, Floats]:
-    """The numeric fields as arrays, shape (flows,), each within its range."""
-    numbers: dict[str, Floats] = {}
+def _check_flows(flows: Sequence[FluidFlow]) -> dict[str, list[float]]:
+    """The numeric fields as lists, one number a flow, each within its range."""
+    numbers: dict[str, list[float]] = {}
     for name, holds, allowed in _RULES:
-        values = np.array([getattr(flow, name) for flow in flows], dtype=np.float64)
-        bad = np.flatnonzero(~holds(values))
-        if bad.size:
-            flow = flows[int(bad[0])]
+        values = [float(getattr(flow, name)) for flow in flows]
+        # Many flows share few values, so each value is looked at once.
+        bad = {value for value in set(values) if not holds(value)}
+        if bad:
+            flow = next(f for f, v in zip(flows, values, strict=True) if not holds(v))
             raise ValueError(
                 f"flow {flow.name!r}: {name} is {getattr(flow, name)}; it must be {allowed}"
             )

@@ -30,19 +30,24 @@ chunks costs 0.5 % (2.7 us of 0.6 ms: catalogue, h200-sxm-2)."""
 
 @dataclass(frozen=True)
 class Lane:
-    """One way of a flow; `need.size` is its share. `streamed` movements overlap chunk by chunk."""
+    """One way of a flow; `need.size` is its share. `streamed` movements overlap chunk by chunk.
+
+    `rough` lanes are those of another machine that the first is compared with.
+    """
 
     need: Need
     candidate: Candidate
     streamed: bool = False
+    rough: bool = False
 
     @cached_property
     def fluids(self) -> tuple[Fluid, ...]:
         """One a movement; one in all where they are streamed."""
         movements, shapes = self.candidate.way.movements, self.candidate.shapes
         if self.streamed:
-            return (streamed(fluid(movements[0], shapes[0]), movements[1:], shapes[0]),)
-        return tuple(fluid(m, s) for m, s in zip(movements, shapes, strict=True))
+            first = fluid(movements[0], shapes[0], rough=self.rough)
+            return (streamed(first, movements[1:], shapes[0]),)
+        return tuple(fluid(m, s, rough=self.rough) for m, s in zip(movements, shapes, strict=True))
 
     @cached_property
     def each(self) -> tuple[Fluid, ...]:
@@ -179,4 +184,5 @@ def _kept(shape: Shape, before: int, now: int) -> Shape:
 
 def moved(machine: Machine, arrangement: Arrangement) -> Arrangement:
     """The same choices on a machine with other numbers."""
-    return replace(arrangement, lanes=tuple(carried(machine, lane) for lane in arrangement.lanes))
+    lanes = (replace(carried(machine, lane), rough=True) for lane in arrangement.lanes)
+    return replace(arrangement, lanes=tuple(lanes))

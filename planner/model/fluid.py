@@ -49,9 +49,12 @@ def waits(seconds: float) -> Fluid:
     return Fluid(seconds, seconds, float("inf"), {}, ())
 
 
-def fluid(movement: Movement, shape: Shape) -> Fluid:
-    """What the simulation needs to know of one repeat of a movement."""
-    trace = follow(movement, shape)
+def fluid(movement: Movement, shape: Shape, *, rough: bool = False) -> Fluid:
+    """What the simulation needs to know of one repeat of a movement.
+
+    `rough` follows only the first chunks: good to compare machines by.
+    """
+    trace = movement.nearly(shape) if rough else follow(movement, shape)
     if trace.total_s == 0.0:
         return Fluid(0.0, 0.0, float("inf"), {}, trace.busy_s)
     stages = movement.stages(shape)

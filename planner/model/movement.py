@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from planner.machine.schema import Ram, Setup
-from planner.model.pipeline import Stage, Trace, exact, lengths, seconds, throughput
+from planner.model.pipeline import Stage, Trace, exact, lengths, nearly, seconds, throughput
 from planner.model.strategies import Crossing, Shape, Strategy
 from planner.model.strategies.base import PASSING, RINGS, step, steps
 from planner.model.strategies.touched import of_hbm
@@ -114,6 +114,15 @@ class Movement:
         if not stages or not self.size:
             return Trace(0.0, tuple(0.0 for _ in stages), 0.0)
         trace = exact(stages, lengths(self.size, shape.chunk), shape.workers, shape.depth)
+        return replace(trace, total_s=trace.total_s + self.tail) if self.tail else trace
+
+    def nearly(self, shape: Shape) -> Trace:
+        """What `trace` answers, from the first chunks only where there are many."""
+        stages = self.stages(shape)
+        if not stages or not self.size:
+            return Trace(0.0, tuple(0.0 for _ in stages), 0.0)
+        chunk = min(shape.chunk, self.size)
+        trace = nearly(stages, self.size, chunk, shape.workers, shape.depth)
         return replace(trace, total_s=trace.total_s + self.tail) if self.tail else trace
 
     def throughput(self, shape: Shape) -> float:

@@ -15,22 +15,23 @@ from __future__ import annotations
 
 import importlib.util
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Literal, get_args
-
-import numpy as np
 
 from planner.errors import UnavailableError
 from planner.model._fluid_events import Trace, run
 from planner.model._fluid_problem import NO_CLASS, Problem, build
 from planner.model._fluid_repair import Levels
 from planner.model._fluid_types import FluidFlow, FluidResult, RateChange, Resource
-from planner.model._fluid_vector import VectorLevels
 
 __all__ = ["FluidFlow", "FluidResult", "RateChange", "Resource", "simulate"]
 
 Helper = Literal["auto", "numpy", "python", "numba"]
 
+_WORTH_ARRAYS = 64
+# Classes from which on whole arrays can pay: `_fluid_vector` refills a tier by arrays only after
+# bursts of many changes, and importing numpy alone takes some 50 ms.
 _WORTH_COMPILING = 5000
 # Classes from which on numba is the better choice unasked: 6,000 classes that begin together take
 # Python 11 s, about as much as the 12 s of compiling once and 0.7 s of running; later processes
@@ -87,8 +88,12 @@ def _play(problem: Problem, helper: Helper, *, record: bool) -> Trace:
         from planner.model import _fluid_numba
 
         return _fluid_numba.run(problem, record=record)
-    levels = Levels(problem) if helper == "python" else VectorLevels(problem)
-    return run(problem, levels, record=record)
+    few = helper == "auto" and len(problem.classes.slots) < _WORTH_ARRAYS
+    if helper == "python" or few:
+        return run(problem, Levels(problem), record=record)
+    from planner.model._fluid_vector import VectorLevels
+
+    return run(problem, VectorLevels(problem), record=record)
 
 
 def _result(
@@ -115,7 +120,9 @@ def _load(problem: Problem) -> tuple[float, ...]:
     classes = problem.classes
     moved = [0.0] * len(classes.slots)
     for number, work in zip(
-        problem.flow_class, (problem.work * problem.members).tolist(), strict=True
+        problem.flow_class,
+        [w * m for w, m in zip(problem.work, problem.members, strict=True)],
+        strict=True,
     ):
         if number != NO_CLASS:
             moved[number] += work
@@ -133,7 +140,7 @@ def _rates(problem: Problem, trace: Trace) -> tuple[RateChange, ...]:
     by_class: dict[int, list[tuple[float, float]]] = {}
     for time, number, rate in trace.log:
         by_class.setdefault(number, []).append((time, rate))
-    times = {number: np.array([time for time, _ in log]) for number, log in by_class.items()}
+    times = {number: [time for time, _ in log] for number, log in by_class.items()}
     changes = []
     for flow, number in enumerate(problem.flow_class):
         if number == NO_CLASS:
@@ -141,7 +148,7 @@ def _rates(problem: Problem, trace: Trace) -> tuple[RateChange, ...]:
         begin, finish = trace.begin[flow], trace.finish[flow]
         log = by_class[number]
         last = 0.0
-        first = int(np.searchsorted(times[number], begin * (1.0 - 1e-14)))
+        first = bisect_left(times[number], begin * (1.0 - 1e-14))
         for time, rate in log[first:]:
             if time >= finish:
                 break

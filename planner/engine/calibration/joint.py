@@ -47,7 +47,7 @@ class Stock:
 
 
 def shapes(workers: Sequence[int], size: int) -> list[Shape]:
-    """Two slots each for every number of workers, and one slot each for the most of them.
+    """Two slots each for every number of workers, and one slot each for one of the largest.
 
     The largest numbers are run with small chunks too. Their rings stay in cache, so they would be
     what is chosen, were it not for what each chunk costs the interpreter and the driver: their
@@ -58,7 +58,9 @@ def shapes(workers: Sequence[int], size: int) -> list[Shape]:
     small = max(SMALL, chunk // (4 if max(workers) <= FEW_CORES else 2))
     found = [Shape(chunk, 2, count) for count in workers]
     found += [Shape(small, 2, count) for count in workers[-2:] if small < chunk]
-    return [*found, Shape(chunk, 1, max(workers))]
+    # With the most workers the locks may set the pace, which one slot or two do not change.
+    single = workers[-2] if len(workers) > 2 else workers[-1]
+    return [*found, Shape(chunk, 1, single)]
 
 
 def run(
