@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout not installed
+
 import planner
 from planner.results import Estimate, FlowEstimate
 from planner.units import format_time

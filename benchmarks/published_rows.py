@@ -163,12 +163,13 @@ def _between_gpus() -> Iterator[Row]:
 
 def _small_copies() -> Iterator[Row]:
     rows = read("t5")
-    for label, wanted in (
-        ("Comm|Scope pinned", lambda r: r["hardware"].startswith("Comm")),
-        ("WSL2 pinned", lambda r: r["operation"] == "H2D pinned"),
-        ("WSL2 pageable", lambda r: r["operation"] == "H2D pageable"),
+    for label, key, start in (
+        ("Comm|Scope pinned", "hardware", "Comm"),
+        ("WSL2 pinned", "operation", "H2D pinned"),
+        ("WSL2 pageable", "operation", "H2D pageable"),
     ):
-        found = [(int(r["bytes"]), float(r["time_us"]) * 1e-6) for r in rows if wanted(r)]
+        mine = [row for row in rows if row[key].startswith(start)]
+        found = [(int(row["bytes"]), float(row["time_us"]) * 1e-6) for row in mine]
         yield from _curve("t5", label, found)
     machine = planner.load_machine("h200-sxm-1")
     rate = machine.nodes["host0"].setup.host_alloc  # type: ignore[union-attr]

@@ -17,6 +17,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout not installed
+
 import planner
 from benchmarks.published_rows import Row, every_row
 from planner.units import format_rate, format_time
