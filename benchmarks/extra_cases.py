@@ -154,8 +154,10 @@ def _asked() -> Iterator[Asked]:
                 "154 MB pageable at 5.1 GB/s", 0.030, _local(pageable=5.1 * GB),
                 {"from": "host0", "to": "gpu0", "size": "154.14MB", "strategy": "pageable"},
                 "the rate is the answer", given=True)  # fmt: skip
-    for size, seconds, says in (("64KiB", None, "straight below the published crossover at 256 KiB"),
-                                ("16MiB", 16 * MIB / 20.95e9, "staged above it, as published")):  # fmt: skip
+    for size, seconds, says in (
+        ("64KiB", None, "straight, as below the published crossover at 256 KiB"),
+        ("16MiB", 16 * MIB / 20.95e9, "staged, as above it"),
+    ):
         yield Asked("X11", "https://github.com/openucx/ucx/pull/5742",
                     f"{size} between GPUs of two hosts, choice free", seconds,
                     _two_hosts(25 * GB, 7.78 * GB, 25 * GB),
