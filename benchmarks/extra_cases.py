@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -139,7 +139,7 @@ def _asked() -> Iterator[Asked]:
                 RING | {"size": "13.3GB"}, "the disk was faster than its own fio run")  # fmt: skip
     nvme = "https://github.com/deepspeedai/DeepSpeed/blob/master/blogs/deepnvme/06-2025/README.md"
     yield Asked("X03", nvme, "1 GB, eight drives of 6.75 GB/s", 1 / 48, _local(disk=54 * GB),
-                RING | {"size": "1GB"}, "18.5 ms by eight drives, then the last wave of copies")  # fmt: skip
+                RING | {"size": "1GB", "chunk": "1MiB"}, "eight times one drive")  # fmt: skip
     tensor = "https://github.com/scitix/InstantTensor/blob/main/docs/benchmark.md"
     yield Asked("X04", tensor, "688.6 GB to eight GPUs, 50 GB/s shared", 15.3,
                 _local(disk=50 * GB, gpus=8),
@@ -250,12 +250,32 @@ def _container() -> Extra:
     return Extra("X21", source, what, None, None, refused, given=False, comment="yes or no")
 
 
+def markdown(rows: Sequence[Extra]) -> list[str]:
+    """The rows as the table of `docs/model.md`."""
+    found = [
+        "| case | what | predicted | observed | error | what limits | comment |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        error = ""
+        if row.predicted_s is not None and row.observed_s is not None:
+            error = "given" if row.given else f"{row.predicted_s / row.observed_s - 1:+.0%}"
+        times = ["" if t is None else format_time(t) for t in (row.predicted_s, row.observed_s)]
+        cells = (row.case, row.what, *times, error.replace("-", "−"), row.limit, row.comment)
+        found.append(f"| {' | '.join(cells)} |")
+    return found
+
+
 def main() -> int:
     """Print the rows, and write them where that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
+    parser.add_argument("--markdown", action="store_true", help="print the table of the docs")
     options = parser.parse_args()
     rows = extras()
+    if options.markdown:
+        print("\n".join(markdown(rows)))
+        return 0
     for row in rows:
         times = [row.predicted_s, row.observed_s]
         shown = [f"{'' if t is None else format_time(t):>10}" for t in times]

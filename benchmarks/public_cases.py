@@ -160,12 +160,37 @@ def _factor(error: float) -> float:
     return max(ratio, 1 / ratio)
 
 
+def markdown(found: Sequence[Outcome]) -> list[str]:
+    """The rows as the table of `docs/model.md`."""
+    lines = [
+        "| case | flow | predicted | observed | error | what limits | right |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in found:
+        error = "" if row.error is None else "given" if row.answer.given else f"{row.error:+.1%}"
+        cells = (
+            row.answer.case,
+            row.answer.flow,
+            format_time(row.predicted_s),
+            "" if row.observed_s is None else format_time(row.observed_s),
+            error.replace("-", "−"),
+            f"{row.resource}, {row.cause}",
+            {None: "", True: "yes", False: "**no**"}[row.named],
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
 def main() -> int:
     """Print the table, and write it where that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the table there too")
+    parser.add_argument("--markdown", action="store_true", help="print the table of the docs")
     options = parser.parse_args()
     found = list(outcomes())
+    if options.markdown:
+        print("\n".join(markdown(found)))
+        return 0
     for row in found:
         print(_line(row))
     totals = summary(found)

@@ -46,12 +46,45 @@ def summary(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
     return found
 
 
+WHAT = {
+    "t1": "copies over the BAR by size, V100",
+    "t2": "send and receive by size, A100 and H100",
+    "t3": "host and device, by strategy",
+    "t4": "GPU to GPU",
+    "t5": "pinning and small copies",
+    "t6": "storage and managed memory",
+    "t7": "three staged legs",
+    "t8": "RDMA in chunks",
+}
+
+
+def markdown(rows: Sequence[Row]) -> list[str]:
+    """The summary as the table of `docs/model.md`."""
+    lines = [
+        "| table | rows | kept | not expressible | predicted | rows so | median | worst |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for table, told in summary(rows).items():
+        head = [f"{table} {WHAT[table]}"]
+        head += [str(told[key]) for key in ("rows", "kept", "not_expressible")]
+        for how in ("held out", "composed", "other machine"):
+            if how in told:
+                errors = [f"{told[how][f'{k}_error_factor']:.3f}" for k in ("median", "worst")]
+                lines.append(f"| {' | '.join([*head, how, str(told[how]['rows']), *errors])} |")
+                head = [""] * 4
+    return lines
+
+
 def main() -> int:
     """Print rows and summary, and write both where that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
+    parser.add_argument("--markdown", action="store_true", help="print the table of the docs")
     options = parser.parse_args()
     rows = list(every_row())
+    if options.markdown:
+        print("\n".join(markdown(rows)))
+        return 0
     for row in rows:
         print(_line(row))
     totals = summary(rows)
