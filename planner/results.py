@@ -170,8 +170,11 @@ class NodeUse(Result):
 
 
 class ObjectiveResult(Result):
-    """One objective: `passed: true` means met. `margin` is (limit - value) / limit, signed so
-    that positive is good; `holds_while` names the slack ("disk0 >= 5.6 GB/s")."""
+    """One objective: `passed: true` means met.
+
+    `margin` is (limit - value) / limit, signed so that positive is good; `holds_while` names the
+    slack ("disk0 >= 5.6 GB/s").
+    """
 
     text: str
     metric: str

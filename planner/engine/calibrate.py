@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import platform
+import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Final
 
 from planner.engine.backends import Backend, open_backend
@@ -16,11 +19,13 @@ from planner.engine.backends.cuda import missing
 from planner.engine.calibration import copies, costs, disk, joint, tables
 from planner.engine.calibration.arena import Arena, Budget, open_arena
 from planner.engine.calibration.assemble import Found, machine_of
-from planner.engine.calibration.coupling import coupled
+from planner.engine.calibration.coupling import Joint, coupled
 from planner.engine.calibration.rounds import Cell, sample
 from planner.engine.progress import Progress, Quiet
+from planner.engine.sample import SWITCH_S
 from planner.errors import UnavailableError
 from planner.machine.discover import discover
+from planner.machine.discover_gpus import read_gpus
 from planner.machine.schema import CopyName, Machine
 
 MIB: Final = 1 << 20
@@ -29,6 +34,11 @@ SLICE: Final = 0.04
 ROUNDS: Final = 5
 COST: Final = 256 * MIB
 """Bytes of which touching and registering is timed."""
+DUPLEX: Final = 0.1
+"""Seconds of both directions at once: some ten copies of 16 MiB each way where memory is slow."""
+LOAD: Final = 0.4
+"""The same on a real GPU: a link retrains within some ten milliseconds, and the driver is asked in
+the middle of it."""
 SECONDS: Final = 12.0
 """Of a quick calibration: what people wait for without asking why."""
 COPIES: Final[tuple[CopyName, ...]] = ("file", "memory", "save", "save_memory")
@@ -102,13 +112,27 @@ def calibrate(
         gpus = [gpu.index for gpu in about.gpus] if chosen == "cuda" else []
         gpus = gpus or list(range(emulate_gpus or 1))
         context = [_context(device, gpu) for gpu in gpus]
-        with open_arena(device, gpus, folder, about.cores, listener) as arena:
+        with (
+            _quick_switches(),
+            open_arena(device, gpus, folder, about.cores, listener) as arena,
+        ):
             found = Found(name, about, gpus, context, emulated=device.emulated)
             _measure(device, arena, found, budget, listener)
             found.when = datetime.now(tz=UTC).date().isoformat()
             found.host = platform.node()
             machine = machine_of(found, folder)
             return _couple(device, arena, machine, found, budget, listener)
+
+
+@contextlib.contextmanager
+def _quick_switches() -> Iterator[None]:
+    """Let the interpreter switch threads as often as it does in a run."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 @contextlib.contextmanager
@@ -149,12 +173,25 @@ def _measure(
         own = axes if copy in ("file", "memory") else (axes[0], axes[1][1:3] or axes[1])
         cells += arena.table_cells(copy, own, SLICE)
         found.axes[copy] = own
-    sample(cells, ROUNDS, deadline=budget.until(0.7))
+    sample(cells, ROUNDS, deadline=budget.until(0.65))
     found.cells = cells
     found.overhead = {copy: arena.overhead(copy) for copy in COPIES}
+    _both_ways(arena, found)
+
+
+def _both_ways(arena: Arena, found: Found) -> None:
+    """Both directions at once; real GPUs tell their link meanwhile, since idle links slow down."""
     for gpu in found.gpus:
         inward, outward = arena.walks(gpu)
-        found.duplex[gpu] = copies.duplex(arena.bench, gpu, inward, outward, 0.1)
+        seconds = DUPLEX if found.emulated else LOAD
+        with ThreadPoolExecutor(1) as pool:
+            busy = pool.submit(copies.duplex, arena.bench, gpu, inward, outward, seconds)
+            if not found.emulated:
+                sleep(LOAD / 4)
+                seen = {one.index: one for one in read_gpus(Path("/")).gpus}
+                gpus = tuple(seen[g.index] if g.index == gpu else g for g in found.about.gpus)
+                found.about = replace(found.about, gpus=gpus)
+            found.duplex[gpu] = busy.result()
 
 
 def _couple(
@@ -167,10 +204,12 @@ def _couple(
 ) -> Machine:
     """The machine with what DMA leaves of the copies, from runs of the real pipeline."""
     listener.note("calibrating: copies beside DMA")
-    runs: list[joint.Joint] = []
-    for copy in COPIES:
+    runs: list[Joint] = []
+    for k, copy in enumerate(COPIES):
         counts = found.axes[copy][0]
+        # The kinds left share what is left of the time.
+        share = budget.spent() + (1.0 - budget.spent()) / (len(COPIES) - k)
         runs += joint.run(
-            device, machine, copy, arena.stock(), counts, deadline=lambda: budget.spent() > 1.0
+            device, machine, copy, arena.stock(), counts, deadline=budget.until(share)
         )
     return coupled(machine, runs)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import psutil
 
-from planner.engine.backends.base import Backend
+from planner.engine.backends.base import Backend, DeviceBuffer
 from planner.engine.files import FileRanges, Sink
-from planner.engine.memory import HostBuffer
+from planner.engine.memory import PAGE, HostBuffer
 from planner.engine.pattern import BLOCK, Pattern
 from planner.engine.places import DevicePlace, FilePlace, HostPlace, MappedPlace, Place, SinkPlace
 from planner.engine.scratch import Scratch, folder_of, require_space
@@ -20,6 +20,7 @@ from planner.engine.verify import Expected, from_files, from_pattern
 from planner.errors import InfeasibleError
 from planner.machine.schema import Disk, Hbm, Machine, Ram
 from planner.model.need import Need
+from planner.model.needs import host_of
 from planner.plan.schema import FileSource, Flow
 from planner.results import Hop
 from planner.units import format_size
@@ -55,14 +56,38 @@ class Options:
     note: Callable[[str], None] = lambda _text: None
 
 
-def make_ends(
-    backend: Backend,
-    machine: Machine,
-    flow: Flow,
-    need: Need,
-    hops: tuple[Hop, ...],
-    options: Options,
-) -> Ends:
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a flow asks of its ends.
+
+    `offset` is where its bytes begin in the flow of the plan: not 0 for the later shares of a flow
+    that is split over several destinations.
+    """
+
+    flow: Flow
+    need: Need
+    hops: tuple[Hop, ...]
+    offset: int = 0
+
+    @property
+    def files(self) -> tuple[FileSource, ...]:
+        """The ranges of the plan's files that belong to this share."""
+        return share_of(self.flow.files, self.offset, self.need.size)
+
+
+def share_of(files: Sequence[FileSource], offset: int, size: int) -> tuple[FileSource, ...]:
+    """The bytes `offset` to `offset + size` of the files one after another."""
+    found, start = [], 0
+    for source in files:
+        low, high = max(offset - start, 0), min(offset + size - start, source.size_bytes)
+        if low < high:
+            part = {"offset": source.offset + low, "size_bytes": high - low}
+            found.append(source.model_copy(update=part))
+        start += source.size_bytes
+    return tuple(found)
+
+
+def make_ends(backend: Backend, machine: Machine, task: Task, options: Options) -> Ends:
     """Make both ends of a flow ready; nothing is timed here.
 
     Raises
@@ -73,17 +98,12 @@ def make_ends(
         If a file is missing, too short, or in the way.
 
     """
-    undo = contextlib.ExitStack()
-    with contextlib.ExitStack() as guard:
-        guard.callback(undo.close)
-        require_memory(backend, machine, need)
-        pattern = Pattern(zlib.crc32(need.name.encode()))
-        source, expected, files = _source(
-            backend, machine, flow, need, hops, pattern, options, undo
-        )
-        target = _target(backend, machine, flow, need, hops, options, undo)
-        guard.pop_all()
-    return Ends(source, target, expected, files, undo)
+    with contextlib.ExitStack() as undo:
+        require_memory(backend, machine, task.need)
+        maker = _Maker(backend, machine, task, options, undo)
+        target = maker.target()  # first: a sink in the way is told before a scratch file is written
+        source, expected = maker.source()
+        return Ends(source, target, expected, maker.files, undo.pop_all())
 
 
 def require_memory(backend: Backend, machine: Machine, need: Need) -> None:
@@ -91,7 +111,7 @@ def require_memory(backend: Backend, machine: Machine, need: Need) -> None:
     nodes = [machine.nodes[name] for name in (need.start, need.end)]
     held = sum(isinstance(node, Ram) for node in nodes)
     held += sum(isinstance(node, Hbm) for node in nodes) if backend.emulated else 0
-    free = psutil.virtual_memory().available
+    free = free_memory(host_of(machine, need.start, need.end))
     if held * need.size > free * ROOM:
         raise InfeasibleError(
             f"flow {need.name} needs {format_size(held * need.size)} of host memory, "
@@ -108,104 +128,118 @@ def require_memory(backend: Backend, machine: Machine, need: Need) -> None:
                 )
 
 
-def _source(
-    backend: Backend,
-    machine: Machine,
-    flow: Flow,
-    need: Need,
-    hops: tuple[Hop, ...],
-    pattern: Pattern,
-    options: Options,
-    undo: contextlib.ExitStack,
-) -> tuple[Place, Expected, tuple[FileSource, ...]]:
-    node = machine.nodes[need.start]
-    if isinstance(node, Disk):
-        files = flow.files
-        if not files:
-            scratch = Scratch(folder_of(node.path), need.name, need.size, pattern)
-            options.note(f"writing {format_size(need.size)} to {scratch.path}")
-            files = (scratch.write(sync=options.sync),)
-            if not options.keep_scratch:
-                undo.callback(scratch.remove)
-        ranges = FileRanges(files)
+def free_memory(host: Ram) -> int:
+    """Bytes of host memory that may still be taken.
+
+    A guest whose memory grows with use shows less than it may have (31 GB total where 255 GB could
+    be used, measured 2026-11-29), so a larger limit that the machine file has seen is believed.
+    """
+    memory = psutil.virtual_memory()
+    limit = host.limit if host.limit is not None else memory.total
+    return int(max(0, max(limit, memory.total) - (memory.total - memory.available)))
+
+
+@dataclass
+class _Maker:
+    """Makes the ends of one flow; whatever it makes is undone by `undo`."""
+
+    backend: Backend
+    machine: Machine
+    task: Task
+    options: Options
+    undo: contextlib.ExitStack
+    files: tuple[FileSource, ...] = ()
+
+    @property
+    def pattern(self) -> Pattern:
+        return Pattern(zlib.crc32(self.task.need.name.encode()))
+
+    def source(self) -> tuple[Place, Expected]:
+        """Where the bytes are, and what they are."""
+        need, expected = self.task.need, from_pattern(self.pattern)
+        node = self.machine.nodes[need.start]
+        if isinstance(node, Disk):
+            return self._files(node)
+        if isinstance(node, Hbm):
+            self.backend.attach(node.device)
+            buffer = self.backend.allocate(node.device, need.size)
+            self.undo.callback(self.backend.release, buffer)
+            fill_device(self.backend, buffer, self.pattern)
+            return DevicePlace(node.device, buffer), expected
+        place = self._memory(pinned=need.first == "pinned")
+        self.pattern.fill(place.buffer.array, THREADS)
+        return place, expected
+
+    def _files(self, node: Disk) -> tuple[Place, Expected]:
+        """The plan's files, or a scratch file."""
+        need, hops = self.task.need, self.task.hops
+        self.files = self.task.files
+        if not self.task.flow.files:
+            scratch = Scratch(
+                folder_of(node.path),
+                need.name,
+                need.size,
+                self.pattern,
+                keep=self.options.keep_scratch,
+            )
+            self.options.note(f"writing {format_size(need.size)} to {scratch.path}")
+            self.undo.callback(scratch.close)
+            self.files = (scratch.write(sync=self.options.sync),)
+        ranges = FileRanges(self.files)
+        self.undo.callback(ranges.close)
         ranges.open(direct=any(hop.strategy == "direct" for hop in hops))
-        undo.callback(ranges.close)
-        place: Place = FilePlace(ranges)
-        if hops[0].strategy == "mmap":
-            place = MappedPlace(ranges)
-        return place, from_pattern(pattern) if not flow.files else from_files(ranges), files
-    if isinstance(node, Hbm):
-        device = _on_device(backend, node, need.size, undo)
-        _fill_device(backend, device, need.size, pattern)
-        return device, from_pattern(pattern), ()
-    memory = _in_memory(backend, need, pinned=need.first == "pinned", undo=undo)
-    pattern.fill(memory.buffer.array, THREADS)
-    return memory, from_pattern(pattern), ()
+        place = MappedPlace(ranges) if hops[0].strategy == "mmap" else FilePlace(ranges)
+        if not self.task.flow.files:
+            return place, from_pattern(self.pattern)
+        plain = FileRanges(self.files)
+        self.undo.callback(plain.close)
+        plain.open()
+        return place, from_files(plain)
 
-
-def _target(
-    backend: Backend,
-    machine: Machine,
-    flow: Flow,
-    need: Need,
-    hops: tuple[Hop, ...],
-    options: Options,
-    undo: contextlib.ExitStack,
-) -> Place:
-    node = machine.nodes[need.end]
-    if isinstance(node, Disk):
-        if flow.sink is not None:
-            sink = Sink(flow.sink, overwrite=options.overwrite)
+    def target(self) -> Place:
+        """Where the bytes go."""
+        need, flow = self.task.need, self.task.flow
+        node = self.machine.nodes[need.end]
+        if isinstance(node, Disk):
+            if flow.sink is not None:
+                sink = Sink(flow.sink, overwrite=self.options.overwrite)
+            else:
+                name = Scratch(folder_of(node.path), need.name, need.size, self.pattern).path
+                sink = Sink(str(name), overwrite=True)
             require_space(sink.path.parent, need.size)
-        else:
-            folder = folder_of(node.path)
-            require_space(folder, need.size)
-            name = Scratch(folder, need.name, need.size, Pattern(0)).path
-            sink = Sink(str(name))
-        undo.callback(sink.discard)
-        return SinkPlace(sink)
-    if isinstance(node, Hbm):
-        return DevicePlace(node.device)
-    lead = None
-    if hops[-1].strategy == "direct" and flow.files:
-        lead = flow.files[0].offset % 4096
-    return _in_memory(backend, need, pinned=need.last == "pinned", undo=undo, lead=lead)
+            self.undo.callback(sink.discard)
+            return SinkPlace(sink)
+        if isinstance(node, Hbm):
+            return DevicePlace(node.device)
+        lead = lead_of(self.task.hops[-1].strategy, self.task.files)
+        return self._memory(pinned=need.last == "pinned", lead=lead)
+
+    def _memory(self, *, pinned: bool, lead: int | None = None) -> HostPlace:
+        """Host memory, touched, and registered if the user's buffer is pinned."""
+        buffer = HostBuffer(self.task.need.size, lead=lead)
+        self.undo.callback(buffer.close)
+        buffer.touch(THREADS)
+        if pinned and buffer.size:
+            self.backend.register(buffer.address, buffer.size)
+            self.undo.callback(self.backend.unregister, buffer.address)
+            buffer.pinned = True
+        return HostPlace(buffer)
 
 
-def _on_device(backend: Backend, node: Hbm, size: int, undo: contextlib.ExitStack) -> DevicePlace:
-    backend.attach(node.device)
-    buffer = backend.allocate(node.device, size)
-    undo.callback(backend.release, buffer)
-    return DevicePlace(node.device, buffer)
+def lead_of(strategy: str, files: Sequence[FileSource]) -> int | None:
+    """How far behind a page a buffer begins that is read into around the page cache, if it is."""
+    if strategy != "direct":
+        return None
+    return files[0].offset % PAGE if files else 0
 
 
-def _fill_device(backend: Backend, place: DevicePlace, size: int, pattern: Pattern) -> None:
+def fill_device(backend: Backend, target: DeviceBuffer, pattern: Pattern) -> None:
     """Write the pattern into a GPU's memory, block by block."""
-    if place.buffer is None:
-        raise RuntimeError("the device memory is filled before it is allocated")
     block = HostBuffer(BLOCK)
-    for at in range(0, size, BLOCK):
-        part = block.array[: min(BLOCK, size - at)]
-        pattern.write(part, at)
-        backend.write(place.buffer, at, block.address, part.size)
-        del part
-    block.close()
-
-
-def _in_memory(
-    backend: Backend,
-    need: Need,
-    *,
-    pinned: bool,
-    undo: contextlib.ExitStack,
-    lead: int | None = None,
-) -> HostPlace:
-    """Host memory, touched, and registered if the user's buffer is pinned."""
-    buffer = HostBuffer(need.size, lead=lead)
-    undo.callback(buffer.close)
-    buffer.touch(THREADS)
-    if pinned and need.size:
-        backend.register(buffer.address, buffer.size)
-        undo.callback(backend.unregister, buffer.address)
-        buffer.pinned = True
-    return HostPlace(buffer)
+    try:
+        for at in range(0, target.size, BLOCK):
+            length = min(BLOCK, target.size - at)
+            pattern.write(block.array[:length], at)
+            backend.write(target, at, block.address, length)
+    finally:
+        block.close()

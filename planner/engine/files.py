@@ -60,7 +60,7 @@ class FileRanges:
             self.align = max((direct_alignment(fd) for fd in self.fds), default=DIRECT_ALIGN)
 
     def segments(self, low: int, high: int) -> Iterator[tuple[int, int, int, int]]:
-        """(flow offset, number of the file, offset in it, length) of the flow's bytes low … high."""
+        """(flow offset, number of the file, offset in it, length) of the bytes low … high."""
         at = bisect_right(self.starts, low) - 1
         while low < high:
             end = min(high, self.starts[at + 1])
@@ -106,10 +106,8 @@ def read_aligned(fd: int, view: memoryview, offset: int, needed: int) -> None:
     """
     done = preadv(fd, [view], offset)
     while done < needed:
-        if done % DIRECT_ALIGN:  # a read that ended inside a block has met the end of the file
-            more = 0
-        else:
-            more = preadv(fd, [view[done:]], offset + done)
+        # A read that ended inside a block has met the end of the file.
+        more = 0 if done % DIRECT_ALIGN else preadv(fd, [view[done:]], offset + done)
         if more == 0:
             raise ExecutionError(
                 f"the file ends at byte {offset + done}, {needed - done} bytes early: "
@@ -133,12 +131,12 @@ def direct_alignment(fd: int) -> int:
         failed = libc.statx(fd, b"", _AT_EMPTY_PATH, _STATX_DIOALIGN, buffer)
     except AttributeError:  # a C library from before 2018 lacks the call
         return DIRECT_ALIGN
-    mask = int.from_bytes(buffer[0:4], "little")
+    mask = int.from_bytes(buffer.raw[0:4], "little")
     if failed or not mask & _STATX_DIOALIGN:
         return DIRECT_ALIGN
     # stx_dio_mem_align and stx_dio_offset_align (include/uapi/linux/stat.h, offsets 0x98, 0x9c).
-    memory = int.from_bytes(buffer[0x98:0x9C], "little")
-    in_file = int.from_bytes(buffer[0x9C:0xA0], "little")
+    memory = int.from_bytes(buffer.raw[0x98:0x9C], "little")
+    in_file = int.from_bytes(buffer.raw[0x9C:0xA0], "little")
     found = max(memory, in_file)
     return found if 0 < found <= PAGE else DIRECT_ALIGN
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 from planner.engine.backends.base import Backend
-from planner.engine.ends import THREADS, Ends
+from planner.engine.ends import THREADS, Ends, lead_of
 from planner.engine.memory import HostBuffer, Mapped, Mapping
 from planner.engine.places import DevicePlace, HostPlace, MappedPlace, Place
 from planner.engine.strategies import stages_of
 from planner.engine.team import Team
-from planner.engine.transfer import Moved, Transfer
+from planner.engine.transfer import Line, Moved, Transfer
 from planner.engine.waits import Stop
 from planner.machine.schema import Hbm, Machine
 from planner.results import FlowSchedule, Hop, SetupStep
@@ -21,7 +21,11 @@ from planner.results import FlowSchedule, Hop, SetupStep
 
 @dataclass(frozen=True, slots=True)
 class FlowSample:
-    """One sample: when it began and ended, what was set up, and the runs of each movement."""
+    """One sample of a flow: from its first operation (or setup) to its last arrival.
+
+    `steady_s` is one repeat without setup, the mean over the sample; `first_s` the first repeat
+    with the setup that the sample had. `moves` are the movements of all repeats in order.
+    """
 
     start: float
     end: float
@@ -45,210 +49,168 @@ class FlowRunner:
     transfers: list[Transfer] = field(default_factory=list)
     undo: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     done_bytes: int = 0
+    registered_bytes: int = 0
 
     def sample(self) -> FlowSample:
-        """Set up what is missing, then move everything `repeat` times."""
-        start = perf_counter()
-        setup = self._set_up()
-        ready = perf_counter()
-        moves: list[Moved] = []
-        firsts = ready
+        """Set up what is missing, then move everything `repeat` times.
+
+        The first sample pays the setup: workers, ring, destination, registration. Memory that the
+        caller owns is registered for one load, so giving it back is part of that cost.
+        """
+        fresh = self.team is None
         self.done_bytes = 0
+        begun = perf_counter()
+        for gpu in _gpus(self.machine, self.schedule.hops):
+            self.backend.attach(gpu)
+        setup = self._start_team() if fresh else []
+        moves: list[Moved] = []
+        first_end = begun
         for turn in range(self.repeat):
-            moves = []
             for transfer in self.transfers:
                 setup += self._before(transfer)
                 moves.append(transfer.run())
             self.done_bytes += self.schedule.size_bytes
             if turn == 0:
-                firsts = perf_counter()
-        end = perf_counter()
-        setup_s = sum(step.duration_s for step in setup)
-        first_s = firsts - start
-        steady_s = (end - firsts) / (self.repeat - 1) if self.repeat > 1 else first_s - setup_s
-        after = self._give_back()
-        return FlowSample(
-            start,
-            end,
-            (*setup, *after),
-            steady_s,
-            first_s + sum(step.duration_s for step in after),
-            tuple(moves),
-        )
+                first_end = moves[-1].end if moves else begun
+        start = begun if fresh or not moves else moves[0].start
+        end = moves[-1].end if moves else start
+        paid = sum(step.duration_s for step in setup)
+        steady = max(0.0, end - start - paid) / self.repeat
+        after = self._unregister_once() if fresh else []
+        first_s = first_end - start + sum(step.duration_s for step in after)
+        return FlowSample(start, end, (*setup, *after), steady, first_s, tuple(moves))
 
     def progress(self) -> int:
         """Bytes that have left their source in this sample."""
-        now = sum(t.moved() for t in self.transfers[:1])
-        return max(
-            self.done_bytes, min(self.done_bytes + now, self.schedule.size_bytes * self.repeat)
-        )
+        now = self.transfers[0].moved() if self.transfers else 0
+        total = self.schedule.size_bytes * self.repeat
+        return min(total, max(self.done_bytes, min(self.done_bytes + now, total)))
 
     @property
     def pinned_bytes(self) -> int:
-        """Bytes of all rings."""
-        return sum(transfer.pinned_bytes for transfer in self.transfers)
+        """Bytes of all rings and of what was registered for this flow."""
+        return self.registered_bytes + sum(transfer.pinned_bytes for transfer in self.transfers)
 
-    def _set_up(self) -> list[SetupStep]:
-        """The team and, for each movement, its places; rings are made right before they are used."""
-        if self.team is not None:
-            return []
-        steps: list[SetupStep] = []
-        groups = grouped(self.schedule.hops)
+    def _start_team(self) -> list[SetupStep]:
+        """Start the workers, and make the places between the movements."""
         start = perf_counter()
         workers = max((hop.workers for hop in self.schedule.hops), default=1)
-        self.team = Team(workers, self.stop, self.schedule.flow)
+        team = self.team = Team(workers, self.stop, self.schedule.flow)
         gpus = _gpus(self.machine, self.schedule.hops)
-        self.team.run(lambda _number: [self.backend.attach(gpu) for gpu in gpus] and None)
-        steps.append(SetupStep(name="start the workers", duration_s=perf_counter() - start))
+
+        def attach(_number: int) -> None:
+            for gpu in gpus:
+                self.backend.attach(gpu)
+
+        team.run(attach)
+        steps = [SetupStep(name="start the workers", duration_s=perf_counter() - start)]
+        groups = grouped(self.schedule.hops)
         place: Place = self.ends.source
         for k, hops in enumerate(groups):
-            last = k == len(groups) - 1
-            if hops[0].strategy == "mmap" and isinstance(place, MappedPlace):
-                steps += self._map(place)
+            if isinstance(place, MappedPlace) and place.mapped is None:
+                steps.append(self._map(place))
                 continue
+            last = k == len(groups) - 1
             target = self.ends.target if last else self._between(groups, k, steps)
-            stages = [stage for hop in hops for stage in stages_of(self.machine, hop)]
-            transfer = Transfer(
-                self.backend,
-                self.team,
-                self.stop,
-                hops,
-                stages,
-                (place, target),
-                self.schedule.size_bytes,
-                self.schedule.flow,
-            )
-            self.transfers.append(transfer)
+            stages = tuple(stage for hop in hops for stage in stages_of(self.machine, hop))
+            size, flow = self.schedule.size_bytes, self.schedule.flow
+            line = Line(flow, size, tuple(hops), stages, place, target)
+            self.transfers.append(Transfer(self.backend, team, self.stop, line))
             place = target
         return steps
 
     def _between(self, groups: Sequence[Sequence[Hop]], k: int, steps: list[SetupStep]) -> Place:
-        """The buffer in which all bytes rest between two movements."""
-        end = groups[k][-1].end
-        node = self.machine.nodes[end]
-        size = self.schedule.size_bytes
+        """The place where all bytes rest between movement `k` and the next."""
+        node = self.machine.nodes[groups[k][-1].end]
         if isinstance(node, Hbm):
             return DevicePlace(node.device)
         start = perf_counter()
-        direct = groups[k][-1].strategy == "direct"
-        lead = self.ends.files[0].offset % 4096 if direct and self.ends.files else None
-        buffer = HostBuffer(size, lead=lead)
+        lead = lead_of(groups[k][-1].strategy, self.ends.files)
+        buffer = HostBuffer(self.schedule.size_bytes, lead=lead)
         self.undo.callback(buffer.close)
         buffer.touch(THREADS)
-        touched = perf_counter()
-        steps.append(
-            SetupStep(name="touch the buffer", duration_s=touched - start, size_bytes=size)
-        )
-        if groups[k + 1][0].strategy == "pinned":
-            self._register(buffer.address, size)
+        steps.append(_step("touch the buffer", start, buffer.size))
+        if "pinned" in (groups[k][-1].strategy, groups[k + 1][0].strategy) and buffer.size:
+            start = perf_counter()
+            self._register(buffer.address, buffer.size)
             buffer.pinned = True
-            done = perf_counter()
-            steps.append(
-                SetupStep(name="register the buffer", duration_s=done - touched, size_bytes=size)
-            )
+            steps.append(_step("register the buffer", start, buffer.size))
         return HostPlace(buffer)
 
     def _register(self, address: int, size: int, *, read_only: bool = False) -> None:
         self.backend.register(address, size, read_only=read_only)
         self.undo.callback(self.backend.unregister, address)
+        self.registered_bytes += size
 
-    def _map(self, place: MappedPlace) -> list[SetupStep]:
+    def _map(self, place: MappedPlace) -> SetupStep:
         """Map the files and register the mappings in place."""
         start = perf_counter()
-        maps = [
-            Mapping(source.path, source.offset, source.size_bytes)
-            for source in place.ranges.sources
-            if source.size_bytes
-        ]
-        for one in maps:
-            self.undo.callback(one.close)
-            one.touch()
-            self._register(one.region.address, one.region.size, read_only=True)
+        maps = []
+        for source in place.ranges.sources:
+            if source.size_bytes:
+                one = Mapping(source.path, source.offset, source.size_bytes)
+                self.undo.callback(one.close)
+                one.touch()
+                self._register(one.region.address, one.region.size, read_only=True)
+                maps.append(one)
         place.mapped = Mapped(maps)
-        return [
-            SetupStep(
-                name="map and register the file",
-                duration_s=perf_counter() - start,
-                size_bytes=self.schedule.size_bytes,
-            )
-        ]
+        return _step("map and register the file", start, self.schedule.size_bytes)
 
     def _before(self, transfer: Transfer) -> list[SetupStep]:
-        """What a movement needs right before its first run: ring, device memory, registration."""
-        steps: list[SetupStep] = []
+        """What a movement needs before its first run: device memory, registration, ring."""
         if transfer.hands:
-            if transfer.hops[0].strategy == "registered":
-                self._register_place(transfer, steps, timed=False)
-            return steps
-        target = transfer.target
-        if isinstance(target, DevicePlace) and target.buffer is None:
-            start = perf_counter()
-            target.buffer = self.backend.allocate(target.gpu, self.schedule.size_bytes)
-            self.undo.callback(self.backend.release, target.buffer)
-            steps.append(
-                SetupStep(
-                    name=f"allocate {transfer.hops[-1].end}",
-                    duration_s=perf_counter() - start,
-                    size_bytes=self.schedule.size_bytes,
-                )
-            )
-        if transfer.hops[0].strategy == "registered":
-            self._register_place(transfer, steps, timed=True)
-        steps += transfer.prepare()
-        return steps
-
-    def _register_place(self, transfer: Transfer, steps: list[SetupStep], *, timed: bool) -> None:
-        """Register the caller's own memory at one end of a `registered` copy."""
-        for place in (transfer.source, transfer.target):
-            if isinstance(place, HostPlace) and not place.buffer.pinned and place.buffer.size:
-                start = perf_counter()
-                self.backend.register(place.buffer.address, place.buffer.size)
-                place.buffer.pinned = True
-                self.undo.callback(self.backend.unregister, place.buffer.address)
-                if timed:
-                    steps.append(
-                        SetupStep(
-                            name="register the buffer",
-                            duration_s=perf_counter() - start,
-                            size_bytes=place.buffer.size,
-                        )
-                    )
-
-    def _give_back(self) -> list[SetupStep]:
-        """Unregister the caller's memory after the first sample: it belongs to the cost of one load.
-
-        Later samples find it registered again, outside of their time.
-        """
+            return []
         steps: list[SetupStep] = []
+        line = transfer.line
+        if isinstance(line.target, DevicePlace) and line.target.buffer is None:
+            start = perf_counter()
+            buffer = line.target.buffer = self.backend.allocate(line.target.gpu, line.size)
+            self.undo.callback(self.backend.release, buffer)
+            steps.append(_step(f"allocate {line.hops[-1].end}", start, line.size))
+        for place in _registrable(transfer):
+            start = perf_counter()
+            self._register(place.buffer.address, place.buffer.size)
+            place.buffer.pinned = True
+            steps.append(_step("register the buffer", start, place.buffer.size))
+        return steps + transfer.prepare()
+
+    def _unregister_once(self) -> list[SetupStep]:
+        """Time the end of a registration, then have it again for the samples to come."""
+        steps = []
         for transfer in self.transfers:
-            if transfer.hops[0].strategy != "registered" or transfer.given_back:
+            if transfer.hops[0].strategy != "registered":
                 continue
-            transfer.given_back = True
-            for place in (transfer.source, transfer.target):
+            for place in (transfer.line.source, transfer.line.target):
                 if isinstance(place, HostPlace) and place.buffer.pinned:
                     start = perf_counter()
                     self.backend.unregister(place.buffer.address)
-                    seconds = perf_counter() - start
+                    steps.append(_step("unregister the buffer", start, place.buffer.size))
                     self.backend.register(place.buffer.address, place.buffer.size)
-                    steps.append(
-                        SetupStep(
-                            name="unregister the buffer",
-                            duration_s=seconds,
-                            size_bytes=place.buffer.size,
-                        )
-                    )
         return steps
 
     def close(self) -> None:
         """Give rings, buffers, mappings and threads back, the last made first."""
-        for transfer in reversed(self.transfers):
-            transfer.close()
-        self.transfers.clear()
-        self.undo.close()
-        if self.team is not None:
-            self.team.close()
-            self.team = None
-        self.ends.close()
+        with contextlib.ExitStack() as last:
+            last.callback(self.ends.close)
+            last.callback(self.undo.close)
+            for transfer in self.transfers:
+                last.callback(transfer.close)
+            if self.team is not None:
+                last.callback(self.team.close)
+            self.transfers, self.team = [], None
+
+
+def _registrable(transfer: Transfer) -> list[HostPlace]:
+    """The caller's own memory at the ends of a `registered` copy."""
+    if transfer.hops[0].strategy != "registered":
+        return []
+    ends = (transfer.line.source, transfer.line.target)
+    places = [place for place in ends if isinstance(place, HostPlace)]
+    return [place for place in places if place.buffer.size and not place.buffer.pinned]
+
+
+def _step(name: str, start: float, size: int) -> SetupStep:
+    return SetupStep(name=name, duration_s=perf_counter() - start, size_bytes=size)
 
 
 def grouped(hops: Sequence[Hop]) -> list[list[Hop]]:
@@ -263,10 +225,5 @@ def grouped(hops: Sequence[Hop]) -> list[list[Hop]]:
 
 def _gpus(machine: Machine, hops: Sequence[Hop]) -> list[int]:
     """The driver's indices of all GPUs on the way."""
-    found: list[int] = []
-    for hop in hops:
-        for name in (hop.start, hop.end):
-            node = machine.nodes[name]
-            if isinstance(node, Hbm) and node.device not in found:
-                found.append(node.device)
-    return found
+    nodes = [machine.nodes[name] for hop in hops for name in (hop.start, hop.end)]
+    return list(dict.fromkeys(node.device for node in nodes if isinstance(node, Hbm)))

@@ -91,7 +91,7 @@ def here(
         found = _read(path, None)
         if found is not None and found.at > began and _suits(found.machine, emulate_gpus):
             return found.machine
-        machine = calibration.calibrate(
+        machine: Machine = calibration.calibrate(
             backend=chosen, emulate_gpus=emulate_gpus, progress=progress
         )
         _write(path, machine, progress)

@@ -22,6 +22,21 @@ def union(intervals: Iterable[Interval]) -> float:
     return total
 
 
+def served(issued: Iterable[Interval], free: float = float("-inf")) -> list[Interval]:
+    """The service of copies on one FIFO engine, from their issues and ends.
+
+    A service starts at the later of its issue and the previous end on that engine.
+
+    >>> served([(0.0, 2.0), (0.5, 3.0), (4.0, 5.0)])
+    [(0.0, 2.0), (2.0, 3.0), (4.0, 5.0)]
+    """
+    found = []
+    for issue, end in sorted(issued, key=lambda pair: pair[1]):
+        found.append((min(max(issue, free), end), end))
+        free = end
+    return found
+
+
 def quantile(samples: Sequence[float], share: float) -> float:
     """The value below which `share` of the samples lie, linear between neighbours.
 

@@ -53,13 +53,21 @@ class HostBuffer:
 
     def touch(self, threads: int = 1) -> None:
         """Write to every page, so that the kernel gives the memory now; keeps nothing."""
-        share = round_up(-(-self.size // threads), PAGE)
-        parts = [self.array[at : at + share : PAGE] for at in range(0, self.size, share or 1)]
-        if len(parts) == 1:
-            parts[0].fill(0)
+        self._each(lambda low, high: self.array[low:high:PAGE].fill(0), threads)
+
+    def fill(self, value: int, threads: int = 1) -> None:
+        """Set every byte."""
+        self._each(lambda low, high: self.array[low:high].fill(value), threads)
+
+    def _each(self, do: Callable[[int, int], None], threads: int) -> None:
+        """Let each thread do a share of whole pages, the range from one byte to another."""
+        share = max(PAGE, round_up(-(-self.size // threads), PAGE))
+        starts = range(0, self.size, share)
+        if len(starts) <= 1:
+            do(0, self.size)
             return
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(lambda part: part.fill(0), parts))
+            list(pool.map(lambda low: do(low, min(low + share, self.size)), starts))
 
     def around(self, start: int, length: int) -> memoryview:
         """`length` bytes from `start` on, which may lie in the spare page at either end."""

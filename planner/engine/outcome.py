@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from planner.engine.flow import FlowSample, grouped
 from planner.engine.measure import middle, quantile, spread, union
@@ -82,17 +83,21 @@ def _hops(
 def _busy(machine: Machine, hops: Sequence[Hop], sample: FlowSample) -> list[float]:
     """Busy seconds of each hop in one repeat: of its engine, else of its last stage."""
     found: list[float] = []
-    moves = iter(sample.moves)
-    for group in grouped(hops):
-        kinds = [[stage.kind for stage in stages_of(machine, hop)] for hop in group]
+    groups = [[[s.kind for s in stages_of(machine, hop)] for hop in g] for g in grouped(hops)]
+    moving = [kinds for kinds in groups if any(kinds)]
+    repeats = max(1, len(sample.moves) // max(1, len(moving)))
+    at = 0
+    for kinds in groups:
         if not any(kinds):  # a mapping moves nothing by itself
-            found += [0.0] * len(group)
+            found += [0.0] * len(kinds)
             continue
-        intervals = iter(next(moves).intervals)
+        moves = sample.moves[at :: len(moving)]
+        at += 1
+        stages = iter(zip(*(move.intervals for move in moves), strict=True))
         for own in kinds:
-            times = [(kind, union(next(intervals))) for kind in own]
+            times = [(kind, union(chain(*next(stages)))) for kind in own]
             engines = [seconds for kind, seconds in times if kind != "pool"]
-            found.append(engines[-1] if engines else times[-1][1] if times else 0.0)
+            found.append((engines or [seconds for _, seconds in times])[-1] / repeats)
     return found
 
 

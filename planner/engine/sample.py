@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event, Thread
 from time import perf_counter
 from typing import Final
 
 from planner.engine.flow import FlowSample
+from planner.engine.measure import Interval, served
 from planner.engine.progress import POLL_S
+from planner.engine.transfer import Moved, raise_error
 from planner.engine.waits import Stop, Stopped
-from planner.errors import ExecutionError, PlannerError
 
 SWITCH_S: Final = 1e-4
 """Seconds after which the interpreter lets another thread go on. The default of 5 ms lets one busy
@@ -38,6 +39,47 @@ class PlanSample:
     flows: Mapping[str, FlowSample]
 
 
+class _Course:
+    """The threads of one sample, and what they report."""
+
+    def __init__(self, tasks: Sequence[Task], stop: Stop) -> None:
+        self.tasks, self.stop = tasks, stop
+        self.ended = {task.name: Event() for task in tasks}
+        self.flows: dict[str, FlowSample] = {}
+        self.spans: dict[str, tuple[float, float]] = {}
+        self.begun = perf_counter()
+
+    def follow(self, task: Task) -> None:
+        """Wait for the task's turn, do it, and let others know."""
+        try:
+            for name in task.after:
+                self.stop.wait(self.ended[name])
+            self.stop.sleep_until(self.begun + task.start)
+            start = perf_counter()
+            sample = task.work()
+            if sample is None:
+                self.spans[task.name] = start, perf_counter()
+            else:
+                self.spans[task.name] = sample.start, sample.end
+                self.flows[task.name] = sample
+        except Stopped:
+            return
+        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
+            self.stop.fail(error)
+        finally:
+            self.ended[task.name].set()
+
+    def makespan(self) -> float:
+        """From when the plan's clock stood at 0 to the last end.
+
+        A task that waits for nothing starts at its `start`, so the earliest of them sets the clock:
+        the start of the threads is not the plan's.
+        """
+        starts = [self.spans[t.name][0] - t.start for t in self.tasks if not t.after]
+        ends = [end for _, end in self.spans.values()]
+        return max(ends) - min(starts) if starts and ends else 0.0
+
+
 def run_once(
     tasks: Sequence[Task], stop: Stop, poll: Callable[[], None] = lambda: None
 ) -> PlanSample:
@@ -46,7 +88,7 @@ def run_once(
     Parameters
     ----------
     tasks
-        Flows and compute blocks; several tasks may share a name (the copies of one flow).
+        Flows and compute blocks; `after` names others of them.
     stop
         Asked when something fails or the caller is interrupted.
     poll
@@ -60,27 +102,10 @@ def run_once(
         After all threads have ended.
 
     """
-    ended = {id(task): Event() for task in tasks}
-    found: dict[str, FlowSample] = {}
-    begun = perf_counter()
-
-    def run(task: Task) -> None:
-        try:
-            for other in tasks:
-                if other.name in task.after:
-                    stop.wait(ended[id(other)])
-            stop.sleep_until(begun + task.start)
-            sample = task.work()
-            if sample is not None:
-                found[task.name] = sample
-        except Stopped:
-            pass
-        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
-            stop.fail(error)
-        finally:
-            ended[id(task)].set()
-
-    threads = [Thread(target=run, args=(task,), name=task.name, daemon=True) for task in tasks]
+    course = _Course(tasks, stop)
+    threads = [
+        Thread(target=course.follow, args=(task,), name=task.name, daemon=True) for task in tasks
+    ]
     switch = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)
     try:
@@ -93,19 +118,42 @@ def run_once(
     except BaseException:
         stop.ask()
         for thread in threads:
-            thread.join()
+            if thread.ident is not None:
+                thread.join()
         raise
     finally:
         sys.setswitchinterval(switch)
-    _raise(stop)
-    end = max((sample.end for sample in found.values()), default=perf_counter())
-    return PlanSample(end - begun, found)
+    raise_error(stop, ", ".join(task.name for task in tasks))
+    return PlanSample(course.makespan(), settled(course.flows))
 
 
-def _raise(stop: Stop) -> None:
-    error = stop.error
-    if isinstance(error, PlannerError):
-        raise error
-    if error is not None:
-        raise ExecutionError(str(error)) from error
-    stop.check()
+def settled(flows: Mapping[str, FlowSample]) -> dict[str, FlowSample]:
+    """The samples with each engine's queue taken off its service times.
+
+    All flows of an engine stand in one queue: a copy's service starts at the later of its issue and
+    the end of the copy before it, whosever that was.
+    """
+    queues: dict[tuple[str, int], list[Interval]] = {}
+    for move in (move for sample in flows.values() for move in sample.moves):
+        for server, intervals in zip(move.servers, move.intervals, strict=True):
+            if server is not None:
+                queues.setdefault(server, []).extend(intervals)
+    starts = {server: dict(_match(intervals)) for server, intervals in queues.items()}
+    return {
+        name: replace(sample, moves=tuple(_settle(move, starts) for move in sample.moves))
+        for name, sample in flows.items()
+    }
+
+
+def _match(intervals: Sequence[Interval]) -> list[tuple[Interval, Interval]]:
+    """Each issue with its service; `served` keeps the order of the ends."""
+    ordered = sorted(intervals, key=lambda pair: pair[1])
+    return list(zip(ordered, served(ordered), strict=True))
+
+
+def _settle(move: Moved, starts: Mapping[tuple[str, int], Mapping[Interval, Interval]]) -> Moved:
+    found = tuple(
+        intervals if server is None else tuple(starts[server][pair] for pair in intervals)
+        for server, intervals in zip(move.servers, move.intervals, strict=True)
+    )
+    return replace(move, intervals=found)

@@ -41,35 +41,51 @@ def require_space(folder: Path, size: int) -> None:
 
 
 class Scratch:
-    """A file of incompressible bytes in a folder; removed when closed unless it is kept."""
+    """A file of incompressible bytes in a folder.
 
-    def __init__(self, folder: Path, label: str, size: int, pattern: Pattern) -> None:
+    With `keep` it has a name that later runs find again, and `close` leaves it; without, the name
+    is this process's own and `close` removes the file. A kept file that a run found is left.
+    """
+
+    def __init__(
+        self, folder: Path, label: str, size: int, pattern: Pattern, *, keep: bool = False
+    ) -> None:
         words = re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")
-        self.path = folder / f".planner-scratch-{os.getpid()}-{words}"
-        self.size, self.pattern = size, pattern
+        kept = folder / f".planner-scratch-{words}-{size}"
+        self.found = kept.is_file() and kept.stat().st_size == size
+        own = folder / f".planner-scratch-{os.getpid()}-{words}"
+        self.path = kept if keep or self.found else own
+        self.size, self.pattern, self.keep = size, pattern, keep
 
     def write(self, *, sync: bool) -> FileSource:
-        """Write the whole pattern, and bring it to the disk if asked.
+        """Write the whole pattern, and bring it to the disk if asked; a kept file is used again.
 
         A file written half is removed.
         """
+        source = FileSource(path=str(self.path), offset=0, size_bytes=self.size)
+        if self.found:
+            return source
         require_space(self.path.parent, self.size)
         block = HostBuffer(min(BLOCK, max(self.size, 1)))
         try:
             with self.path.open("wb", buffering=0) as file:
                 for at in range(0, self.size, BLOCK):
-                    part = block.array[: min(BLOCK, self.size - at)]
-                    self.pattern.write(part, at)
-                    _write_all(file.fileno(), memoryview(part))
+                    length = min(BLOCK, self.size - at)
+                    self.pattern.write(block.array[:length], at)
+                    _write_all(file.fileno(), block.view[:length])
                 if sync:
                     os.fsync(file.fileno())
         except BaseException:
             self.remove()
             raise
         finally:
-            part = None
             block.close()
-        return FileSource(path=str(self.path), offset=0, size_bytes=self.size)
+        return source
+
+    def close(self) -> None:
+        """Remove the file unless it is kept."""
+        if not self.keep and not self.found:
+            self.remove()
 
     def remove(self) -> None:
         """Remove the file, if it is there."""

@@ -14,7 +14,7 @@ from typing import Final
 from planner.engine.waits import Stop, Stopped
 
 JOIN_S: Final = 30.0
-"""Seconds to wait for a thread at the end: a stuck driver call must not hang the process for ever."""
+"""Seconds to wait for a thread at the end: a stuck driver call must not hang the process."""
 
 Job = Callable[[int], None]
 """What each worker does; the argument is its number."""
@@ -50,24 +50,36 @@ class Team:
                 if self._left == 0:
                     self._done.set()
 
-    def _do(self, job: Job, number: int) -> None:
+    def _do(self, job: Job, number: int) -> BaseException | None:
         """Do the job; an error stops the run and is kept there for the thread that waits."""
         try:
             job(number)
         except Stopped:
-            pass
+            return None
         except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
             self._stop.fail(error)
+            return error
+        return None
 
     def run(self, job: Job) -> None:
-        """Let every worker do the job; returns when all have, whatever became of it."""
+        """Let every worker do the job; returns when all have, whatever became of it.
+
+        Raises `KeyboardInterrupt` if that came while the caller was at it.
+        """
         self._done.clear()
         self._left = self.size - 1
         for queue in self._queues:
             queue.put(job)
-        self._do(job, 0)
+        error = self._do(job, 0)
         if self._queues:
-            self._done.wait()
+            try:
+                self._done.wait()
+            except KeyboardInterrupt:
+                self._stop.ask()
+                self._done.wait()
+                raise
+        if isinstance(error, KeyboardInterrupt):
+            raise error
 
     def close(self) -> None:
         """End the threads."""

@@ -2,39 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from time import perf_counter
 
-from planner.engine.backends.base import Backend, Lane
-from planner.engine.memory import PAGE, Ring
-from planner.engine.ops import DMA, FOLLOW, POOL, SHAPES, WAIT
+from planner.engine.backends.base import Backend
+from planner.engine.measure import Interval
+from planner.engine.memory import Ring
+from planner.engine.ops import SHAPES, Kind, Op
 from planner.engine.places import FilePlace, MappedPlace, Place
-from planner.engine.strategies.base import (
-    Address,
-    Bound,
-    Chunks,
-    Hands,
-    Stage,
-    at_rest,
-    cut,
-    in_ring,
-)
-from planner.engine.team import Team
+from planner.engine.strategies.base import Bound, Chunks, Hands, Stage, cut
+from planner.engine.team import Job, Team
 from planner.engine.waits import Stop, Stopped
+from planner.engine.worker import equip, operations_of, reset
 from planner.errors import ExecutionError, PlannerError
 from planner.results import Hop, SetupStep
-
-Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What one run of a movement took: start, end, and each stage's service intervals."""
+    """What one run of a movement took: from the first operation to the last arrival.
+
+    `intervals` are the service intervals of each stage. Those of an engine run from the issue of a
+    copy: what it waited for others is still in them. `servers` names the engine of each stage,
+    `None` for a pool.
+    """
 
     start: float
     end: float
     intervals: tuple[tuple[Interval, ...], ...]
+    servers: tuple[tuple[str, int] | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A movement as it is asked for.
+
+    `hops` and the `stages` of all of them are in the order in which a byte meets them.
+    """
+
+    flow: str
+    size: int
+    hops: tuple[Hop, ...]
+    stages: tuple[Stage, ...]
+    source: Place
+    target: Place
 
 
 class Transfer:
@@ -44,46 +58,27 @@ class Transfer:
     ----------
     backend, team, stop
         What does the operations, who, and whether to go on.
-    hops, stages
-        The hops of the movement and the stages of all of them, in order.
-    source, target
-        Where the bytes come from and go to.
-    size
-        Bytes.
-    name
-        Flow, for messages.
+    line
+        What moves, from where to where, and how.
 
     """
 
-    def __init__(
-        self,
-        backend: Backend,
-        team: Team,
-        stop: Stop,
-        hops: Sequence[Hop],
-        stages: Sequence[Stage],
-        ends: tuple[Place, Place],
-        size: int,
-        name: str,
-    ) -> None:
-        first = hops[0]
-        self.backend, self.team, self.stop = backend, team, stop
-        self.hops, self.stages, self.name = tuple(hops), tuple(stages), name
-        self.source, self.target = ends
+    def __init__(self, backend: Backend, team: Team, stop: Stop, line: Line) -> None:
+        first = line.hops[0]
+        self.backend, self.team, self.stop, self.line = backend, team, stop, line
         self.depth, self.workers = first.depth, min(first.workers, team.size)
-        self.chunks = _cut(self.source, size, first.chunk_bytes)
+        self.chunks = _cut(line.source, line.size, first.chunk_bytes)
         self.ring: Ring | None = None
         self.hands: list[Hands] = []
         self._registered = 0
-        self.size = size
-        self.given_back = False
-        direct = any(hop.strategy == "direct" for hop in hops)
-        self._room = _lead_room(self.source) if direct else 0
+        self._spans: list[tuple[float, float]] = []
+        kinds = tuple(stage.shape for stage in line.stages)
+        self._shape = SHAPES[kinds] if kinds else None
 
     @property
-    def has_ring(self) -> bool:
-        """Whether chunks pass through a ring."""
-        return len(self.stages) > 1
+    def hops(self) -> tuple[Hop, ...]:
+        """The hops that run together."""
+        return self.line.hops
 
     @property
     def pinned_bytes(self) -> int:
@@ -92,26 +87,27 @@ class Transfer:
 
     def prepare(self) -> list[SetupStep]:
         """Make ring and lanes, once; returns what each step took."""
-        if self.hands or not self.stages:
+        if self.hands or not self.line.stages or not len(self.chunks):
             return []
-        steps = self._make_ring() if self.has_ring else []
+        steps = self._make_ring() if len(self.line.stages) > 1 else []
         bound = Bound(
             self.backend,
-            self.source,
-            self.target,
+            self.line.source,
+            self.line.target,
             self.chunks,
             self.depth,
             self.ring,
             spin=self.workers < _cores(),
         )
-        hands = [Hands(number) for number in range(self.workers)]
-        self._together(lambda number: _equip(bound, hands[number], self.stages))
-        self.hands = hands
+        self.hands = [Hands(number) for number in range(self.workers)]
+        self._spans = [(0.0, 0.0)] * self.workers
+        self._together(lambda number: equip(bound, self.hands[number], self.line.stages))
         return steps
 
     def _make_ring(self) -> list[SetupStep]:
-        """Workers touch their own slots; then each slot's row is registered."""
-        ring = self.ring = Ring(self.workers, self.depth, self.chunks_longest() + self._room)
+        """Workers touch their own slots; then the ring is registered as one region."""
+        longest = max(self.chunks.sizes, default=0)
+        ring = self.ring = Ring(self.workers, self.depth, longest + self._room())
         start = perf_counter()
         self._together(ring.touch)
         touched = perf_counter()
@@ -123,20 +119,23 @@ class Transfer:
             SetupStep(name="register the ring", duration_s=done - touched, size_bytes=ring.size),
         ]
 
-    def chunks_longest(self) -> int:
-        """Bytes of the largest chunk."""
-        return max(self.chunks.sizes, default=0)
+    def _room(self) -> int:
+        """Spare bytes of a slot that reads whole blocks: one before the chunk, one behind."""
+        source = self.line.source
+        direct = any(hop.strategy == "direct" for hop in self.hops)
+        if not direct or not isinstance(source, FilePlace):
+            return 0
+        return 2 * source.ranges.align
 
-    def _together(self, job: object) -> None:
+    def _together(self, job: Job) -> None:
         """Let the movement's workers do a job, the rest of the team nothing."""
-        call = job
 
         def run(number: int) -> None:
             if number < self.workers:
-                call(number)  # type: ignore[operator]
+                job(number)
 
         self.team.run(run)
-        _raise(self.stop, self.name)
+        raise_error(self.stop, self.line.flow)
 
     def run(self) -> Moved:
         """Move all bytes once.
@@ -149,59 +148,93 @@ class Transfer:
             If the run was called off.
 
         """
-        start = perf_counter()
-        if not self.stages or not len(self.chunks):
-            return Moved(start, perf_counter(), tuple(() for _ in self.stages))
+        shape = self._shape
+        if shape is None or not len(self.chunks):
+            now = perf_counter()
+            return Moved(now, now, ((),) * len(self.line.stages), (None,) * len(self.line.stages))
+        # One range iterator for all workers: `next` of it is a single call into C.
         numbers = iter(range(len(self.chunks)))
-        kinds = tuple("pool" if s.kind == "driver" else s.kind for s in self.stages)
-        shape, stop, depth = SHAPES[kinds], self.stop, self.depth  # type: ignore[index]
 
         def work(number: int) -> None:
-            hands = self.hands[number]
-            _reset(hands)
-            operations = _operations(hands)
-            try:
-                for code, slot, chunk in shape(numbers, depth):
-                    if stop.asked:
-                        raise Stopped
-                    operations[code](slot, chunk)
-            except Stopped:
-                raise
-            except BaseException as error:
-                stop.fail(error)
-                raise
-            finally:
-                if stop.asked:
-                    for lane in hands.lanes:
-                        lane.settle()
+            start = perf_counter()
+            self._drive(self.hands[number], shape(numbers, self.depth))
+            self._spans[number] = start, perf_counter()
 
+        for hands in self.hands:
+            reset(hands)
         self._together(work)
-        end = perf_counter()
-        return Moved(start, end, self._intervals())
+        return Moved(
+            min(start for start, _ in self._spans),
+            max(end for _, end in self._spans),
+            *self._intervals(),
+        )
+
+    def _drive(self, hands: Hands, worker: Iterator[Op]) -> None:
+        """Do what a worker says until it is through, or the run is called off."""
+        operations, stop = operations_of(hands), self.stop
+        chunk = slot = code = 0
+        try:
+            for code, slot, chunk in worker:
+                if stop.asked:
+                    raise Stopped  # noqa: TRY301 - this loop is the hot path
+                operations[code](slot, chunk)
+        except Stopped:
+            self._settle(hands)
+            raise
+        except BaseException as error:
+            stop.fail(self._told(hands.at[slot] if chunk < 0 else chunk, code, error))
+            self._settle(hands)
+            raise Stopped from error
+
+    def _settle(self, hands: Hands) -> None:
+        """Nothing may be in flight when the memory is given back."""
+        for lane in hands.lanes:
+            lane.settle()
+
+    def _told(self, chunk: int, code: int, error: BaseException) -> BaseException:
+        """The error with the place where it happened."""
+        if not isinstance(error, (OSError, PlannerError, RuntimeError)):
+            return error
+        at = self.line.stages[0 if len(self.line.stages) == 1 else _stage_of(self.line, code)]
+        hop = next(h for h, k in zip(self.hops, _hop_stages(self.line), strict=True) if at in k)
+        low = self.chunks.lows[chunk]
+        found = ExecutionError(
+            f"flow {self.line.flow}, hop {hop.start} -> {hop.end} ({hop.strategy}), chunk {chunk} "
+            f"of {len(self.chunks)} (bytes {low} to {low + self.chunks.sizes[chunk]}): {error}",
+            hint=getattr(error, "hint", None),
+        )
+        found.__cause__ = error
+        return found
 
     def moved(self) -> int:
         """Bytes that have left the source in this run."""
         return sum(hands.moved for hands in self.hands)
 
-    def _intervals(self) -> tuple[tuple[Interval, ...], ...]:
-        """Service intervals of each stage, from the logs of all workers."""
-        found = []
+    def _intervals(
+        self,
+    ) -> tuple[tuple[tuple[Interval, ...], ...], tuple[tuple[str, int] | None, ...]]:
+        """Intervals and server of each stage, from the logs of all workers."""
+        found: list[tuple[Interval, ...]] = []
+        servers: list[tuple[str, int] | None] = []
         lane = 0
-        for stage in self.stages:
+        for stage in self.line.stages:
             if stage.kind == "pool":
-                logs = [hands.log for hands in self.hands]
-                found.append(_pairs(logs))
-            else:
-                logs = [hands.lanes[lane].log for hands in self.hands]
-                found.append(_served(_pairs(logs)))
-                lane += 1
-        return tuple(found)
+                found.append(_pairs([hands.log for hands in self.hands]))
+                servers.append(None)
+                continue
+            lanes = [hands.lanes[lane] for hands in self.hands]
+            found.append(_pairs([one.log for one in lanes]))
+            servers.append(lanes[0].engine.server)
+            lane += 1
+        return tuple(found), tuple(servers)
 
     def close(self) -> None:
         """Give lanes and ring back."""
-        if self.hands:
-            self.team.run(self._drop)
-            self.hands = []
+        for hands in self.hands:
+            for lane in hands.lanes:
+                lane.settle()
+                lane.close()
+        self.hands.clear()
         if self.ring is not None:
             if self._registered:
                 self.backend.unregister(self.ring.buffer.address)
@@ -209,20 +242,8 @@ class Transfer:
             self.ring.close()
             self.ring = None
 
-    def _drop(self, number: int) -> None:
-        if number < len(self.hands):
-            hands = self.hands[number]
-            for lane in hands.lanes:
-                lane.settle()
-                lane.close()
-            hands.lanes.clear()
-            hands.issue.clear()
-            hands.pool = None
-
 
 def _cores() -> int:
-    import os
-
     return len(os.sched_getaffinity(0))
 
 
@@ -233,109 +254,35 @@ def _cut(source: Place, size: int, chunk: int) -> Chunks:
     return cut(size, chunk)
 
 
-def _lead_room(source: Place) -> int:
-    """Spare bytes of a slot that reads whole blocks: one before the chunk, one behind."""
-    if not isinstance(source, FilePlace):
-        return 0
-    ranges = source.ranges
-    aligned = all(s.offset % ranges.align == 0 for s in ranges.sources)
-    return PAGE if aligned else 2 * PAGE
+def _hop_stages(line: Line) -> list[Sequence[Stage]]:
+    """The stages of each hop: the first hop of a coupled pair has one, the second the other."""
+    if len(line.hops) == 1:
+        return [line.stages]
+    return [(stage,) for stage in line.stages]
 
 
-def _equip(bound: Bound, hands: Hands, stages: Sequence[Stage]) -> None:
-    """Give a worker the operations of all stages, with the ring between the first and the last."""
-    slots: Address | None = in_ring(bound.ring, hands) if bound.ring is not None else None
-    for k, stage in enumerate(stages):
-        before = at_rest(bound.source, bound.chunks) if k == 0 else slots
-        after = at_rest(bound.target, bound.chunks) if k == len(stages) - 1 else slots
-        stage.equip(bound, hands, before, after)
-    if stages[0].kind == "engine":
-        hands.issue[0] = _counted(hands, hands.issue[0], bound.chunks)
-
-
-def _counted(hands: Hands, issue: object, chunks: Chunks) -> object:
-    """The operation, with its bytes counted where no pool stage counts them."""
-    if hands.pool is not None:
-        return issue
-    call, sizes = issue, chunks.sizes
-
-    def run(slot: int, chunk: int) -> None:
-        call(slot, chunk)  # type: ignore[operator]
-        hands.moved += sizes[chunk]
-
-    return run
-
-
-def _reset(hands: Hands) -> None:
-    """Forget what an earlier run logged."""
-    hands.moved = 0
-    hands.log.clear()
-    for lane in hands.lanes:
-        lane.log.clear()
-
-
-def _operations(hands: Hands) -> list[object]:
-    """The worker's operations by code."""
-
-    def nothing(_slot: int, _chunk: int) -> None:
-        raise RuntimeError("a worker was asked for what its strategy does not do")
-
-    operations: list[object] = [nothing] * 4
-    if hands.pool is not None:
-        operations[POOL] = hands.pool
-    if hands.issue:
-        operations[DMA] = hands.issue[0]
-    if len(hands.issue) > 1:
-        operations[FOLLOW] = _follower(hands.issue[1], hands.lanes)
-    operations[WAIT] = _waiter(hands.lanes)
-    return operations
-
-
-def _follower(issue: object, lanes: Sequence[Lane]) -> object:
-    """The second copy of a slot, behind the first by an event."""
-    first, second = lanes
-    call = issue
-
-    def run(slot: int, chunk: int) -> None:
-        second.follow(slot, first)
-        call(slot, chunk)  # type: ignore[operator]
-
-    return run
-
-
-def _waiter(lanes: Sequence[Lane]) -> object:
-    """Wait until every lane's copy of the slot has arrived."""
-    if len(lanes) == 1:
-        wait = lanes[0].wait
-        return lambda slot, _chunk: wait(slot)
-
-    def run(slot: int, _chunk: int) -> None:
-        for lane in lanes:
-            lane.wait(slot)
-
-    return run
+def _stage_of(line: Line, code: int) -> int:
+    """The number of the stage that an operation belongs to; a wait belongs to the last engine."""
+    kinds: list[Kind] = [stage.shape for stage in line.stages]
+    wanted: Kind = "pool" if code == 0 else "engine"
+    places = [k for k, kind in enumerate(kinds) if kind == wanted]
+    return places[0] if code in (0, 1) else places[-1]
 
 
 def _pairs(logs: Sequence[Sequence[float]]) -> tuple[Interval, ...]:
     """Intervals of all logs, in order of their end."""
-    found = [(log[i], log[i + 1]) for log in logs for i in range(0, len(log) - 1, 2)]
+    found = [pair for log in logs for pair in list(pairwise(log))[::2]]
     return tuple(sorted(found, key=lambda pair: pair[1]))
 
 
-def _served(issued: Sequence[Interval]) -> tuple[Interval, ...]:
-    """A copy's service starts at the later of its issue and the previous end on its engine."""
-    found, free = [], float("-inf")
-    for issue, end in issued:
-        found.append((max(issue, min(free, end)), end))
-        free = end
-    return tuple(found)
-
-
-def _raise(stop: Stop, name: str) -> None:
-    """Raise what made the run stop, wrapped with the flow's name."""
+def raise_error(stop: Stop, flow: str) -> None:
+    """Raise what made the run stop, if anything did."""
     error = stop.error
-    if error is not None:
-        if isinstance(error, PlannerError):
-            raise error
-        raise ExecutionError(f"flow {name} failed: {error}") from error
-    stop.check()
+    if error is None:
+        stop.check()
+    elif isinstance(error, PlannerError):
+        raise error
+    elif isinstance(error, Exception):
+        raise ExecutionError(f"flow {flow} failed: {error}") from error
+    else:
+        raise error

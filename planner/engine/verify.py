@@ -18,7 +18,7 @@ from planner.engine.places import DevicePlace, HostPlace, Place, SinkPlace
 from planner.errors import VerificationError
 
 BLOCK: Final = 16 << 20
-"""Bytes compared at a time: large enough that a GPU's copy is quick, small enough to need no room."""
+"""Bytes compared at a time: a GPU's copy of so many is quick, and they need little room."""
 THREADS: Final = 8
 """Threads that compare; each needs two blocks of memory."""
 
@@ -34,13 +34,12 @@ def from_pattern(pattern: Pattern) -> Expected:
 
 
 def from_files(ranges: FileRanges) -> Expected:
-    """The bytes of files, read through the page cache."""
-    handles = [os.open(source.path, os.O_RDONLY | os.O_CLOEXEC) for source in ranges.sources]
+    """The bytes of open files, read through the page cache."""
 
     def read(target: NDArray[np.uint8], offset: int) -> None:
-        view = memoryview(target)
+        view = target.data
         for low, number, at, length in ranges.segments(offset, offset + target.size):
-            read_exactly(handles[number], view[low - offset : low - offset + length], at)
+            read_exactly(ranges.fds[number], view[low - offset : low - offset + length], at)
 
     return read
 
@@ -94,9 +93,13 @@ def verify(name: str, size: int, fetch: Fetch, expected: Expected) -> None:
 def _tell(name: str, at: int, fetch: Fetch, expected: Expected) -> None:
     """Raise the error for a wrong byte."""
     found, wanted = HostBuffer(1), HostBuffer(1)
-    fetch(found, at, 1)
-    expected(wanted.array, at)
+    try:
+        fetch(found, at, 1)
+        expected(wanted.array, at)
+        arrived, right = int(found.array[0]), int(wanted.array[0])
+    finally:
+        found.close()
+        wanted.close()
     raise VerificationError(
-        f"flow {name}: byte {at} arrived as 0x{found.array[0]:02x}, "
-        f"the source has 0x{wanted.array[0]:02x}"
+        f"flow {name}: byte {at} arrived as 0x{arrived:02x}, the source has 0x{right:02x}"
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from planner.engine.backends.null import Played, VirtualClock, play
 from planner.engine.flow import FlowSample
+from planner.engine.outcome import FlowRecord
 from planner.engine.sample import PlanSample
 from planner.engine.transfer import Moved
 from planner.machine.schema import Machine
@@ -80,9 +82,9 @@ class _World:
         for _, start, what in ready:
             at = max(self.clock.now, start)
             if isinstance(what, _Process):
-                self.clock.at(at, lambda p=what: self._begin(p))
+                self.clock.at(at, partial(self._begin, what))
             elif isinstance(what, str):
-                self.clock.at(at, lambda n=what: self._compute(n))
+                self.clock.at(at, partial(self._compute, what))
 
     def _ended(self, name: str) -> None:
         self.open[name] -= 1
@@ -94,7 +96,8 @@ class _World:
         seconds = block.time
         if seconds is None:
             seconds = (block.bytes or 0) / gpu_rate(self.machine, block.gpu)
-        _, end = self.clock.serve(f"{block.gpu}.compute", self.clock.now, seconds * block.repeat)
+        span = seconds * block.repeat
+        end = self.clock.occupy(f"{block.gpu}.compute", self.clock.now, span)
         self.compute_ends[name] = end
         self.clock.at(end, lambda: self._ended(name))
 
@@ -112,13 +115,13 @@ class _World:
             return
         turn, k = process.queue.pop(0)
         movement, shape = process.movements[k]
-        if k == 0:
-            process.moves.clear()
         start = self.clock.now
 
         def done(played: Played) -> None:
             if movement.stages(shape):
-                process.moves.append(Moved(start, played.finish, played.intervals))
+                process.moves.append(
+                    Moved(start, played.finish, played.intervals, (None,) * len(played.intervals))
+                )
             if turn == 0 and k == len(process.movements) - 1:
                 process.firsts = self.clock.now
             self._next(process)
@@ -127,13 +130,14 @@ class _World:
         play(self.clock, movement.stages(shape), chunks, (shape.workers, shape.depth), done)
 
     def sample(self, process: _Process) -> FlowSample:
-        """What the process took."""
+        """What the process took, with its setup."""
         setup = process.estimate.setup
         seconds = sum(s.duration_s for s in setup if not s.overlapped)
+        steady = (process.end - process.begin - seconds) / process.estimate.repeat
         first = process.firsts - process.begin
-        further = process.estimate.repeat - 1
-        steady = (process.end - process.firsts) / further if further else first - seconds
         return FlowSample(process.begin, process.end, setup, steady, first, tuple(process.moves))
 
 
-Samples = Mapping[str, FlowSample]
+def virtual_record(flow: FlowEstimate, sample: FlowSample, samples: int) -> FlowRecord:
+    """The record of a flow whose samples are all alike; nothing arrived that could be verified."""
+    return FlowRecord(sample, (sample,) * samples, flow.schedule.cache, None, 0)

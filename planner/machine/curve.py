@@ -37,12 +37,40 @@ def _point(value: Any) -> Any:
     return value
 
 
+def _rising(points: tuple[Point, ...]) -> tuple[tuple[int, float], ...]:
+    """Points with times that never fall."""
+    rows, highest = [], 0.0
+    for point in points:
+        highest = max(highest, point.seconds)
+        rows.append((point.size_bytes, highest))
+    return tuple(rows)
+
+
+def _between(
+    rows: tuple[tuple[int, float], ...], size: float, nothing: float, rate: float
+) -> float:
+    """Seconds at `size`: linear between rows, from `nothing` below them, at `rate` above."""
+    first_size, first = rows[0]
+    if size <= first_size:
+        # From a copy of nothing up to the first measured point.
+        base = min(nothing, first)
+        return base + (first - base) * size / first_size
+    last_size, last = rows[-1]
+    if size >= last_size:
+        return last + (size - last_size) / rate
+    at = bisect_left(rows, (size, 0.0))
+    (s0, t0), (s1, t1) = rows[at - 1], rows[at]
+    return t0 + (t1 - t0) * (size - s0) / (s1 - s0)
+
+
 class Curve(BaseModel):
     """Seconds of one copy by its size, alone and in a queue.
 
     `points` may be empty: then `latency` and `rate` alone say everything (t = latency + size/rate).
     `gap` is what a queued copy costs the engine beside its bytes (LogGP's g); it is shared by all
-    flows, while `latency` delays only a copy that finds the engine idle. `spread` is the relative
+    flows, while `latency` delays only a copy that finds the engine idle. `queued` are measured
+    points of copies behind one another, where there are any: a lone copy of some MiB may wake a
+    link that a queue keeps awake, so the two differ by more than the gap. `spread` is the relative
     half interquartile range of the times, `None` where none was kept.
     """
 
@@ -51,50 +79,43 @@ class Curve(BaseModel):
     points: tuple[Annotated[Point, BeforeValidator(_point)], ...] = ()
     latency: Seconds = Field(ge=0)
     gap: Seconds | None = Field(default=None, ge=0)
+    queued: tuple[Annotated[Point, BeforeValidator(_point)], ...] = ()
     rate: BytesPerSecond = Field(gt=0)
     spread: float | None = Field(default=None, ge=0)
     source: str | None = None
 
     @model_validator(mode="after")
     def _sorted_and_positive(self) -> Curve:
-        sizes = [p.size_bytes for p in self.points]
-        if any(b <= a for a, b in pairwise(sizes)):
-            raise ValueError("the points of a curve grow in size")
-        if any(p.seconds <= 0 or p.size_bytes <= 0 for p in self.points):
-            raise ValueError("a point has a size and a time above 0")
+        for points in (self.points, self.queued):
+            sizes = [p.size_bytes for p in points]
+            if any(b <= a for a, b in pairwise(sizes)):
+                raise ValueError("the points of a curve grow in size")
+            if any(p.seconds <= 0 or p.size_bytes <= 0 for p in points):
+                raise ValueError("a point has a size and a time above 0")
         return self
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with other values; what was derived from the old ones is not copied along."""
         copied = super().model_copy(update=update, deep=deep)
         copied.__dict__.pop("_monotone", None)
+        copied.__dict__.pop("_monotone_queued", None)
         return copied
 
     @cached_property
     def _monotone(self) -> tuple[tuple[int, float], ...]:
         """The points with times that never fall: that a bigger copy is faster is noise."""
-        rows, highest = [], 0.0
-        for point in self.points:
-            highest = max(highest, point.seconds)
-            rows.append((point.size_bytes, highest))
-        return tuple(rows)
+        return _rising(self.points)
+
+    @cached_property
+    def _monotone_queued(self) -> tuple[tuple[int, float], ...]:
+        return _rising(self.queued)
 
     def seconds(self, size: float) -> float:
         """Seconds of one copy of `size` bytes that finds the engine idle."""
         rows = self._monotone
         if not rows:
             return self.latency + size / self.rate
-        first_size, first = rows[0]
-        if size <= first_size:
-            # From the latency (a copy of nothing) up to the first measured point.
-            base = min(self.latency, first)
-            return base + (first - base) * size / first_size
-        last_size, last = rows[-1]
-        if size >= last_size:
-            return last + (size - last_size) / self.rate
-        at = bisect_left(rows, (size, 0.0))
-        (s0, t0), (s1, t1) = rows[at - 1], rows[at]
-        return t0 + (t1 - t0) * (size - s0) / (s1 - s0)
+        return _between(rows, size, self.latency, self.rate)
 
     @property
     def queued_gap(self) -> float:
@@ -104,31 +125,39 @@ class Curve(BaseModel):
     def service(self, size: float) -> float:
         """Seconds that a copy of `size` holds the engine when copies are queued behind each other.
 
-        It is the lone copy without the part of its latency that overlaps with its neighbours:
-        t(size) - (latency - gap), and never less than the gap.
+        As measured, where it was; else the lone copy without the part of its latency that overlaps
+        with its neighbours: t(size) - (latency - gap), and never less than the gap.
         """
+        if self.queued:
+            return _between(self._monotone_queued, size, self.queued_gap, self.rate)
         return max(self.queued_gap, self.seconds(size) - (self.latency - self.queued_gap))
 
     def at_rate(self, rate: float) -> Curve:
         """The same curve on a wire of another `rate`: each time changes by its bytes' share."""
         change = 1.0 / rate - 1.0 / self.rate
-        points = tuple(
-            Point(
-                size_bytes=p.size_bytes,
-                seconds=max(p.seconds + p.size_bytes * change, p.size_bytes / rate),
+
+        def moved(points: tuple[Point, ...]) -> tuple[Point, ...]:
+            return tuple(
+                Point(
+                    size_bytes=p.size_bytes,
+                    seconds=max(p.seconds + p.size_bytes * change, p.size_bytes / rate),
+                )
+                for p in points
             )
-            for p in self.points
-        )
-        return self.model_copy(update={"points": points, "rate": rate})
+
+        update = {"points": moved(self.points), "queued": moved(self.queued), "rate": rate}
+        return self.model_copy(update=update)
 
     def slower(self, factor: float) -> Curve:
         """The same curve with every time multiplied by `factor`."""
-        points = tuple(
-            Point(size_bytes=p.size_bytes, seconds=p.seconds * factor) for p in self.points
-        )
+
+        def slowed(points: tuple[Point, ...]) -> tuple[Point, ...]:
+            return tuple(Point(size_bytes=p.size_bytes, seconds=p.seconds * factor) for p in points)
+
         gap = None if self.gap is None else self.gap * factor
         update = {
-            "points": points,
+            "points": slowed(self.points),
+            "queued": slowed(self.queued),
             "latency": self.latency * factor,
             "gap": gap,
             "rate": self.rate / factor,

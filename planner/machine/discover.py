@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.machine import system
-from planner.machine.gpus import Gpu, load_nvml, read_gpus
+from planner.machine.discover_gpus import Gpu, load_nvml, read_gpus
 from planner.machine.system import Cache, FileSystem, NumaNode
 
 

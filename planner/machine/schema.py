@@ -70,9 +70,9 @@ class Setup(_Strict):
 
     `touch_fresh` and `touch_recycled` are the first touch by all workers together of memory that
     the guest has never used, and of memory that it has used before. `register` pins touched memory
-    in place. `host_alloc` allocates, touches and pins in one driver call. `map_touch` is the
-    touch of a cached file's mapping (minor page faults), which threads take in turn. `workers` is the start of the
-    pool of workers with their streams and events.
+    in place. `host_alloc` allocates, touches and pins in one driver call. `map_touch` is the touch
+    of a cached file's mapping (minor page faults), which threads take in turn. `workers` is the
+    start of the pool of workers with their streams and events.
     """
 
     touch_fresh: BytesPerSecond | None = None

@@ -166,15 +166,21 @@ def ring_setup(host: Ram, ring: int, *, combined: bool = False) -> tuple[SetupSt
     start = step("start the workers", 0, None, setup.workers)
     if combined and setup.host_alloc is not None:
         return steps(start, step("allocate the write-combined ring", ring, setup.host_alloc))
-    return steps(
-        start,
-        step("touch the ring", ring, first_touch(setup)),
-        step("register the ring", ring, setup.register_rate, setup.register_latency),
-    )
+    return steps(start, *_pinned(setup, ring, "ring"))
 
 
 def buffer_setup(host: Ram, size: int, *, pinned: bool) -> tuple[SetupStep, ...]:
     """Making a host buffer that holds everything between two movements."""
-    setup = host.setup
-    pin = step("register the buffer", size, setup.register_rate, setup.register_latency)
-    return steps(step("touch the buffer", size, first_touch(setup)), pin if pinned else None)
+    if pinned:
+        return steps(*_pinned(host.setup, size, "buffer"))
+    return steps(step("touch the buffer", size, first_touch(host.setup)))
+
+
+def _pinned(setup: Setup, size: int, what: str) -> tuple[SetupStep | None, ...]:
+    """Pinned memory: touched by all and registered, or the driver's own where that is all known."""
+    if setup.register_rate is None and setup.host_alloc is not None:
+        return (step(f"allocate the pinned {what}", size, setup.host_alloc),)
+    return (
+        step(f"touch the {what}", size, first_touch(setup)),
+        step(f"register the {what}", size, setup.register_rate, setup.register_latency),
+    )

@@ -239,13 +239,20 @@ def _short_form(stages: Sequence[Stage], size: int, chunk: int, workers: int, de
     engine = times[1 - pool]
     if rate * engine >= chunk * (1 - 1e-12):  # the engine limits: one pool stage before or after
         return times[pool] + size / rate + lag
+    if depth > 1 and rate * times[pool] < chunk * workers * (1 - 1e-9):
+        # Neither limits, the slots do: tiny chunks spend their time on the way, not being served.
+        rounds, within = divmod(chunks - 1, workers * depth)
+        return (rounds + 1) * (sum(times) + lag) + within * max(engine, times[pool] / workers)
     if pool == 0:
-        # The pool limits. Workers go in waves; the last wave's copies queue on the engine.
-        period = times[0] + (engine + stages[1].lag if depth == 1 else 0.0)
-        if depth == 1:  # each worker waits for its own copy, which spreads the workers out
-            return size / chunk / workers * period + engine * (workers - 1) / 2
         short = times[0] - stages[0].seconds(rest) if rest and ragged == 1 else 0.0
-        return waves * period - short + ragged * engine + lag
+        if depth == 1:
+            # The pool limits, each worker waits for its own copy, which spreads the workers out.
+            period = times[0] + engine + stages[1].lag
+            total = size / chunk / workers * period + engine * (workers - 1) / 2
+        else:
+            # The pool limits. Workers go in waves; the last wave's copies queue on the engine.
+            total = waves * times[0] - short + ragged * engine + lag
+        return total
     # Draining: worker w gets its first chunk after those that earlier workers asked for.
     period = times[1] + (engine + stages[0].lag if depth == 1 else 0.0)
     return size / chunk / workers * period + engine * (1 + depth * (workers - 1) / 2) + lag

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from planner.engine.backends.base import Backend
-from planner.errors import UnavailableError
 
 
 def open_backend(name: str) -> Backend:

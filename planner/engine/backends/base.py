@@ -32,7 +32,7 @@ class Engine(NamedTuple):
 
 @dataclass(slots=True)
 class DeviceBuffer:
-    """Memory of a GPU (or its emulation): `address` is the first byte, `owner` the backend's own."""
+    """Memory of a GPU or its emulation: `address` is the first byte, `owner` the backend's own."""
 
     gpu: int
     address: int
@@ -90,8 +90,13 @@ class Backend(Protocol):
     `UnavailableError` and `InfeasibleError` where they are named.
     """
 
-    name: Name
-    emulated: bool
+    @property
+    def name(self) -> Name:
+        """What it is called in results."""
+
+    @property
+    def emulated(self) -> bool:
+        """Whether its GPUs are not real."""
 
     def describe(self, gpus: Sequence[int]) -> Description:
         """Names and versions for the record."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 from collections.abc import Callable, Sequence
 from threading import Lock
 from time import perf_counter
@@ -112,6 +113,7 @@ class CudaLane:
         Small copies may return before the bytes are there, so the legacy stream that they ran in
         is waited for.
         """
+        self._backend.attach(self.engine.gpu)
         start = perf_counter()
         self._rt.memcpy(target, source, length, self._kind)
         self._rt.streamSynchronize(0)
@@ -164,12 +166,16 @@ class CudaBackend:
                 f"the cuda backend cannot run here: {reason}",
                 hint="--backend host emulates the GPU in RAM",
             )
+        # More streams than the driver has queues would wait for each other: it makes 8 unless told
+        # before the first context exists, and there is a stream for each worker.
+        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
         import cupy
 
         self.cupy: Any = cupy
         self._rt: Any = cupy.cuda.runtime
         self._clock: dict[int, tuple[Any, int, float]] = {}
         self._peers: list[tuple[int, int]] = []
+        self._attached: set[int] = set()
         self._registered: set[int] = set()
         self._allocated: dict[int, int] = {}
         self._guard = Lock()
@@ -205,8 +211,9 @@ class CudaBackend:
         return bool(self._rt.deviceGetAttribute(_ATTR_READ_ONLY, gpu))
 
     def attach(self, gpu: int) -> None:
-        """Make the device current in the calling thread."""
+        """Make the device current in the calling thread; the first time makes its context."""
         self._rt.setDevice(gpu)
+        self._attached.add(gpu)
 
     def free_memory(self, gpu: int) -> int | None:
         """Bytes that the driver says are free."""
@@ -252,6 +259,9 @@ class CudaBackend:
 
     def lane(self, engine: Engine, slots: int, *, spin: bool = True) -> CudaLane:
         """A stream on the engine's device."""
+        if engine.gpu not in self._clock:
+            with self._guard:
+                self._tie(engine.gpu)
         return CudaLane(self, engine, slots, spin=spin)
 
     def open_peer(self, gpu: int, peer: int) -> None:
@@ -268,12 +278,17 @@ class CudaBackend:
 
     def start_clock(self) -> None:
         """Record a reference event on each device in use, and the host's clock with it."""
-        for gpu in range(self._rt.getDeviceCount()):
-            self.attach(gpu)
-            event = self.cupy.cuda.Event()
-            event.record(self.cupy.cuda.Stream.null)
-            event.synchronize()
-            self._clock[gpu] = (event, event.ptr, perf_counter())
+        for gpu in sorted(self._attached):
+            self._tie(gpu)
+
+    def _tie(self, gpu: int) -> None:
+        """Record the device's reference event; it happened half way between issue and answer."""
+        self.attach(gpu)
+        event = self.cupy.cuda.Event()
+        before = perf_counter()
+        event.record(self.cupy.cuda.Stream.null)
+        event.synchronize()
+        self._clock[gpu] = (event, event.ptr, (before + perf_counter()) / 2)
 
     def when(self, gpu: int, event: int) -> float:
         """The instant on the host's clock at which an event of the device happened."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import sleep
+from time import perf_counter, sleep
 from typing import Any, Final
+
+from planner.engine.waits import TICK_S
 
 _SOURCE: Final = r"""
 extern "C" __global__ void spin(unsigned long long nanoseconds) {
@@ -15,8 +17,9 @@ extern "C" __global__ void spin(unsigned long long nanoseconds) {
     } while (now - start < nanoseconds);
 }
 """
-_LOOK_S: Final = 0.001
-"""Seconds between two looks whether the kernel has ended: short beside any step of real work."""
+_LAST_S: Final = 0.002
+"""Seconds before the expected end from which the thread waits for the kernel itself: to sleep until
+the end would add the timer's lateness to every step."""
 
 
 def spinner(cupy: Any, check: Callable[[], None]) -> Callable[[float], None]:
@@ -28,14 +31,18 @@ def spinner(cupy: Any, check: Callable[[], None]) -> Callable[[float], None]:
     blocks = cupy.cuda.Device().attributes["MultiProcessorCount"]
     stream = cupy.cuda.Stream(non_blocking=True)
     done = cupy.cuda.Event(disable_timing=True)
-    kernel((blocks,), (1,), (cupy.uint64(0),), stream=stream)
+    with stream:
+        kernel((blocks,), (1,), (cupy.uint64(0),))
     stream.synchronize()
 
     def spin(seconds: float) -> None:
-        kernel((blocks,), (1,), (cupy.uint64(int(seconds * 1e9)),), stream=stream)
+        end = perf_counter() + seconds
+        with stream:
+            kernel((blocks,), (1,), (cupy.uint64(int(seconds * 1e9)),))
         done.record(stream)
-        while not done.done:
+        while (left := end - perf_counter() - _LAST_S) > 0:
             check()
-            sleep(_LOOK_S)
+            sleep(min(left, TICK_S))
+        done.synchronize()
 
     return spin

@@ -2,18 +2,24 @@
 
 Nothing moves and nothing sleeps: an operation takes what its stage takes in the model, so that a
 flow that has the machine to itself measures exactly what the estimate says. Copy engines are shared
-first come, first served; copy stages of different flows do not slow each other here.
+first come, first served; what else flows share makes each of them slower while others use it too.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
+from typing import Final
 
 from planner.engine.ops import DMA, FOLLOW, POOL, SHAPES, WAIT
 from planner.model.pipeline import Stage
+
+ROUNDING: Final = 1e-9
+"""Shares that add up to 1 but for rounding are no contention."""
 
 
 class VirtualClock:
@@ -22,6 +28,8 @@ class VirtualClock:
     def __init__(self) -> None:
         self.now = 0.0
         self.free: dict[str, float] = {}
+        # By resource: start, end and share of what is being served.
+        self._held: defaultdict[str, list[tuple[float, float, float]]] = defaultdict(list)
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._serial = count()
 
@@ -36,11 +44,37 @@ class VirtualClock:
             action()
         return self.now
 
-    def serve(self, resource: str, at: float, seconds: float) -> tuple[float, float]:
-        """Queue for an engine at `at`; returns when the service starts and ends."""
-        start = max(at, self.free.get(resource, 0.0))
-        self.free[resource] = start + seconds
-        return start, start + seconds
+    def serve(self, queue: str, at: float, stage: Stage, length: int) -> tuple[float, float]:
+        """Queue `length` bytes for an engine at `at`; returns when the service starts and ends."""
+        start = max(at, self.free.get(queue, 0.0))
+        end = self.free[queue] = start + self.claim(stage, start, length)
+        return start, end
+
+    def occupy(self, queue: str, at: float, seconds: float) -> float:
+        """Keep what serves `queue` for some time, behind what it does already; returns the end."""
+        end = self.free[queue] = max(at, self.free.get(queue, 0.0)) + seconds
+        return end
+
+    def claim(self, stage: Stage, start: float, length: int) -> float:
+        """Seconds in which the stage serves `length` bytes beside all that is served at `start`.
+
+        Each service asks for a share of the resources that it charges; where they are asked for
+        more than they have, it takes longer by that factor. What began before is not slowed any
+        more, which matters less the shorter the chunks are.
+        """
+        alone = stage.seconds(length)
+        if alone <= 0 or not stage.charges:
+            return alone
+        slower = 1.0
+        shares = {name: per * length / alone for name, per in stage.charges.items() if per > 0}
+        for name, share in shares.items():
+            held = self._held[name] = [row for row in self._held[name] if row[1] > self.now]
+            slower = max(slower, share + sum(s for low, high, s in held if low <= start < high))
+        if slower <= 1 + ROUNDING:
+            slower = 1.0
+        for name, share in shares.items():
+            self._held[name].append((start, start + alone * slower, share))
+        return alone * slower
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,30 +119,25 @@ class _Player:
         for _ in range(workers):
             now = self.clock.now
             one = _Worker(SHAPES[self.kinds](numbers, depth), now, [now] * depth)
-            self.clock.at(now, lambda one=one: self._step(one))
+            self.clock.at(now, partial(self._step, one))
 
     def _step(self, one: _Worker) -> None:
         """Follow one worker until it has to wait for the clock."""
         for code, slot, chunk in one.work:
-            if code == WAIT:
-                if one.arrived[slot] > one.now:
-                    one.now = one.arrived[slot]
-                    self.clock.at(one.now, lambda: self._step(one))
-                    return
-            elif code == POOL:
-                start = one.now
-                one.now += self.stages[self.pool].seconds(self.chunks[chunk])
-                self.intervals[self.pool].append((start, one.now))
-                self._arrive(one.now, last=self.pool == len(self.stages) - 1)
-                self.clock.at(one.now, lambda: self._step(one))
-                return
-            elif code == DMA:
+            if code == DMA:
                 one.arrived[slot] = self._engine(self.engines[0], one.now, chunk)
+            elif code == POOL:
+                one.now = self._pool(one.now, chunk)
+                self.clock.at(one.now, partial(self._step, one))
+                return
             elif code == FOLLOW:
                 # The second engine takes the chunk when it lands, and its place in that queue is
                 # settled then. The worker's own time goes on: it does not wait between.
-                landed = one.arrived[slot]
-                self.clock.at(landed, lambda: self._second(one, slot, chunk, landed))
+                self.clock.at(one.arrived[slot], partial(self._second, one, slot, chunk))
+                return
+            elif code == WAIT and one.arrived[slot] > one.now:
+                one.now = one.arrived[slot]
+                self.clock.at(one.now, partial(self._step, one))
                 return
         self.left -= 1
         if self.left == 0:
@@ -116,14 +145,24 @@ class _Player:
             end = max(self.finish, self.clock.now)
             self.clock.at(end, lambda: self.done(Played(end, found)))
 
-    def _second(self, one: _Worker, slot: int, chunk: int, landed: float) -> None:
-        one.arrived[slot] = self._engine(self.engines[1], landed, chunk)
+    def _second(self, one: _Worker, slot: int, chunk: int) -> None:
+        one.arrived[slot] = self._engine(self.engines[1], one.arrived[slot], chunk)
         self._step(one)
+
+    def _pool(self, start: float, chunk: int) -> float:
+        """A worker serves a chunk itself; returns when it is done."""
+        stage = self.stages[self.pool]
+        end = start + self.clock.claim(stage, start, self.chunks[chunk])
+        self.intervals[self.pool].append((start, end))
+        self._arrive(end, last=self.pool == len(self.stages) - 1)
+        return end
 
     def _engine(self, k: int, at: float, chunk: int) -> float:
         """Queue a chunk on an engine; returns when it has arrived."""
         stage = self.stages[k]
-        start, end = self.clock.serve(stage.resource, at, stage.seconds(self.chunks[chunk]))
+        # The driver's own copies go through the engine in small pieces: they never hold its queue.
+        queue = f"{id(self)}" if stage.cause == "host_copy" else stage.resource
+        start, end = self.clock.serve(queue, at, stage, self.chunks[chunk])
         self.intervals[k].append((start, end))
         self._arrive(end + stage.lag, last=k == len(self.stages) - 1)
         return end + stage.lag

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from planner.engine.calibration import copies, disk, tables
+from planner.engine.calibration import disk, tables
 from planner.engine.calibration.copies import curve_of, interference, queued_rate
 from planner.engine.calibration.disk import Reads
 from planner.engine.calibration.rounds import Cell, disturbed
 from planner.engine.calibration.statistics import typical
 from planner.machine.curve import Curve
 from planner.machine.discover import Discovery
-from planner.machine.gpus import Gpu
+from planner.machine.discover_gpus import Gpu
 from planner.machine.schema import (
     CopyName,
     CurveName,

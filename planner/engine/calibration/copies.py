@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
@@ -19,14 +19,17 @@ from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.statistics import Summary
 from planner.machine.curve import Curve
 
+Key = tuple[str, str, int]
+"""Name of the curve, `alone` or `queued`, and bytes."""
+
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
 ALONE: Final = tuple(grid(4 * KIB, 256 * MIB))
 """4 KiB to 256 MiB: below is all latency, above all rate."""
-QUEUED: Final = (4 * KIB, 64 * KIB, MIB, 16 * MIB)
+QUEUED: Final = (4 * KIB, 64 * KIB, MIB, 4 * MIB, 16 * MIB)
 """Small copies tell the gap, large ones the rate of a queue."""
 PAGEABLE: Final = (256 * KIB, MIB, 8 * MIB, 64 * MIB, 256 * MIB)
-"""The driver changes its method, and the source leaves the caches, somewhere between 1 and 64 MiB."""
+"""The driver changes its method, and the source leaves the caches, between 1 and 64 MiB."""
 HOT: Final = 8 * MIB
 """A buffer that stays in the last-level cache of any server when it is copied again and again."""
 BATCH_BYTES: Final = 64 * MIB
@@ -37,7 +40,7 @@ BATCH: Final = 64
 
 def _most(size: int) -> int:
     """How many copies of a size make one sample: many where one is short."""
-    return max(1, min(16, 4 * MIB // size))
+    return max(2, min(16, 4 * MIB // size))
 
 
 @dataclass(slots=True)
@@ -64,6 +67,7 @@ class Walk:
 
 def alone(bench: Bench, gpu: int, walk: Walk, size: int) -> float:
     """Seconds of one copy that finds the engine idle, the median of a few where it is short."""
+    bench.copies(gpu, walk.pairs(1, size), size)  # wakes the link; what came before it is not ours
     times = [bench.copies(gpu, walk.pairs(1, size), size) for _ in range(_most(size))]
     return median(times)
 
@@ -87,36 +91,48 @@ def sizes_for(walk: Walk, sizes: Sequence[int]) -> list[int]:
     return [size for size in sizes if size <= room]
 
 
+Probe = Callable[[Bench, int, Walk, int], float]
+"""Seconds of copies of one size."""
+
+
+def _cell(probe: Probe, bench: Bench, gpu: int, walk: Walk, key: Key, rounds: int) -> Cell:
+    """The cell that probes the size at the end of its key."""
+
+    def run() -> float:
+        return probe(bench, gpu, walk, key[2])
+
+    return Cell(key, run, rounds=rounds)
+
+
 def cells(bench: Bench, gpu: int, name: str, walk: Walk, rounds: int) -> Iterator[Cell]:
     """The cells of one pinned (or peer, or local) curve; large sizes take part in fewer rounds."""
     for size in sizes_for(walk, ALONE):
         few = rounds if size <= 16 * MIB else min(rounds, 3)
-        yield Cell(
-            (name, "alone", size), lambda size=size: alone(bench, gpu, walk, size), rounds=few
-        )
+        yield _cell(alone, bench, gpu, walk, (name, "alone", size), few)
     for size in sizes_for(walk, QUEUED):
-        yield Cell(
-            (name, "queued", size), lambda size=size: queued(bench, gpu, walk, size), rounds=3
-        )
+        yield _cell(queued, bench, gpu, walk, (name, "queued", size), 3)
 
 
 def pageable_cells(bench: Bench, gpu: int, name: str, walk: Walk) -> Iterator[Cell]:
     """The cells of the pageable curves: walking on (cold), and the same place again (hot)."""
     for size in sizes_for(walk, PAGEABLE):
-        yield Cell((name, "alone", size), lambda size=size: alone(bench, gpu, walk, size), rounds=3)
+        yield _cell(alone, bench, gpu, walk, (name, "alone", size), 3)
     for size in sizes_for(walk, [s for s in PAGEABLE if s <= HOT]):
-        yield Cell(
-            (f"{name}_hot", "alone", size),
-            lambda size=size: again(bench, gpu, walk, size),
-            rounds=3,
-        )
+        yield _cell(again, bench, gpu, walk, (f"{name}_hot", "alone", size), 3)
+
+
+def _keyed(cells: Sequence[Cell]) -> Iterator[tuple[Key, Cell]]:
+    """The cells of copies, with what they measured."""
+    for cell in cells:
+        key = cell.key
+        if isinstance(key, tuple) and key[1] in ("alone", "queued"):
+            yield key, cell
 
 
 def curve_of(name: str, cells: Sequence[Cell]) -> Curve | None:
     """The curve of the cells of that name, `None` if there are none."""
     found: dict[str, dict[int, Summary]] = {"alone": {}, "queued": {}}
-    for cell in cells:
-        own, kind, size = cell.key  # type: ignore[misc]
+    for (own, kind, size), cell in _keyed(cells):
         if own == name:
             found[kind][size] = cell.summary()
     if not found["alone"]:
@@ -127,9 +143,9 @@ def curve_of(name: str, cells: Sequence[Cell]) -> Curve | None:
 def queued_rate(name: str, cells: Sequence[Cell]) -> float | None:
     """Bytes/s of the largest queued copies of that name."""
     rates = [
-        (cell.key[2], cell.key[2] / cell.summary().median)  # type: ignore[index]
-        for cell in cells
-        if cell.key[:2] == (name, "queued")  # type: ignore[index]
+        (size, size / cell.summary().median)
+        for (own, kind, size), cell in _keyed(cells)
+        if own == name and kind == "queued"
     ]
     return max(rates)[1] if rates else None
 

@@ -26,6 +26,11 @@ MOST: Final = 4.0
 """The largest: joint runs beat copies alone only by noise, or where the ring is cached better."""
 LINK: Final = 0.01
 """A run within a hundredth of what the link alone allows says nothing of the copies."""
+TURNS: Final = 4
+"""Turns in which shares and times of a chunk settle: each moves the other by a tenth of its own."""
+CHUNK_MOST: Final = 1e-3
+"""Seconds of a chunk looked for: handing a chunk to another thread and back takes some 100 us on
+two busy cores."""
 STEPS: Final = 40
 """Halvings of the interval, far below any noise: 4 / 2^40."""
 
@@ -128,21 +133,54 @@ def coupled(machine: Machine, joints: Sequence[Joint]) -> Machine:
     """The machine with `beside_dma` and `one_slot` of every kind of copy that was run jointly.
 
     Runs with two slots and more settle `beside_dma` of their workers; counts between take the
-    nearest smaller count's share. Runs with one slot then settle `one_slot`.
+    nearest smaller count's share. Where there are runs with smaller chunks too, what a chunk costs
+    the interpreter beside DMA is settled with them, in turns. Runs with one slot then settle
+    `one_slot`.
     """
     for copy in dict.fromkeys(joint.copy for joint in joints):
         own = [joint for joint in joints if joint.copy == copy]
-        shares = {j.shape.workers: factor(machine, j) for j in own if j.shape.depth > 1}
+        double = [joint for joint in own if joint.shape.depth > 1]
+        largest = max((joint.shape.chunk for joint in double), default=0)
+        big = [joint for joint in double if joint.shape.chunk == largest]
+        small = [joint for joint in double if joint.shape.chunk < largest]
+        for _ in range(TURNS if small else 1):
+            machine = with_table(machine, copy, _beside(machine, copy, big))
+            if small:
+                fastest = min(small, key=lambda joint: joint.seconds)
+                machine = with_table(machine, copy, _per_chunk(machine, fastest))
         table = _table(machine, copy)
-        if shares:
-            filled = tuple(_nearest(shares, workers) for workers in table.workers)
-            table = table.model_copy(update={"beside_dma": filled})
         single = [joint for joint in own if joint.shape.depth == 1]
         if single:
             machine = with_table(machine, copy, table)
             table = table.model_copy(update={"one_slot": _one_slot(machine, single[0], table)})
         machine = with_table(machine, copy, table)
     return machine
+
+
+def _beside(machine: Machine, copy: CopyName, joints: Sequence[Joint]) -> CopyTable:
+    """The table with the shares that make the joint runs come out as measured."""
+    table = _table(machine, copy)
+    shares = {joint.shape.workers: factor(machine, joint) for joint in joints}
+    if not shares:
+        return table
+    filled = tuple(_nearest(shares, workers) for workers in table.workers)
+    return table.model_copy(update={"beside_dma": filled})
+
+
+def _per_chunk(machine: Machine, joint: Joint) -> CopyTable:
+    """The table with the time of a chunk that makes a run with small chunks come out as measured.
+
+    Never below what the copies alone showed, and at most `CHUNK_MOST`.
+    """
+    table = _table(machine, joint.copy)
+
+    def time(quick: float) -> float:
+        # `_solve` wants a time that falls: `quick` is how much below the most a chunk takes.
+        slow = max(table.per_chunk, CHUNK_MOST * (1 - quick))
+        return predicted(machine, joint, table.model_copy(update={"per_chunk": slow}))
+
+    quick = _solve(time, joint.seconds, 1.0)
+    return table.model_copy(update={"per_chunk": max(table.per_chunk, CHUNK_MOST * (1 - quick))})
 
 
 def _nearest(shares: Mapping[int, float], workers: int) -> float:

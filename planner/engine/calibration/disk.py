@@ -66,9 +66,13 @@ class Reader:
         with memoryview(buffer) as view, view[:length] as part:
             os.preadv(self.handle, [part], offset)
 
-    def alone(self, length: int) -> list[float]:
-        """Seconds of single requests, one after another, for `SLICE` seconds."""
-        times: list[float] = []
+    def alone(self, length: int) -> float:
+        """Seconds of a request alone: the mean of those that follow one another for a slice.
+
+        Not the median: behind the kernel's read-ahead most requests find their bytes, and a few
+        wait for all of them.
+        """
+        count, spent = 0, 0.0
         end = time.perf_counter() + SLICE
         while True:
             if self.at + length > self.size:
@@ -76,10 +80,11 @@ class Reader:
             start = time.perf_counter()
             self.request(length, self.buffers[0], self.at)
             now = time.perf_counter()
-            times.append(now - start)
+            spent += now - start
+            count += 1
             self.at += length
             if now >= end:
-                return times
+                return spent / count
 
     def together(self, pool: ThreadPoolExecutor) -> float:
         """Bytes/s of `READERS` threads that read neighbouring requests."""
@@ -129,7 +134,7 @@ def reads(path: Path, size: int, rounds: int, *, direct: bool) -> Reads | None:
         with ThreadPoolExecutor(READERS) as pool:
             for _ in range(rounds):
                 for length in REQUESTS:
-                    times[length] += reader.alone(length)
+                    times[length].append(reader.alone(length))
                 rates.append(reader.together(pool))
     except OSError:
         return None

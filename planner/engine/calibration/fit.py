@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Final
 
 from planner.engine.calibration.statistics import Summary, typical
@@ -15,19 +14,14 @@ LARGE: Final = 16 << 20
 """Bytes from which a copy is nearly only rate: at 16 MiB a latency of 10 us is 3 % at 50 GB/s."""
 
 
-def asymptotic_rate(times: Mapping[int, float]) -> float:
-    """Bytes/s of a very large copy: the slope over the large sizes, or the best rate seen.
+def asymptotic_rate(alone: Mapping[int, float], queued: Mapping[int, float]) -> float:
+    """Bytes/s of a very large copy: the best that any large size reached, alone or queued.
 
-    The slope between two sizes leaves the latency out, but noise in either end can make it
-    absurd; it counts only within a fifth of what the largest copy reached.
+    The best and not the largest size: what disturbs a copy only slows it down.
     """
-    largest = max(times)
-    reached = largest / times[largest]
-    low = min((size for size in times if LARGE <= size < largest), default=None)
-    if low is None or times[largest] <= times[low]:
-        return reached
-    slope = (largest - low) / (times[largest] - times[low])
-    return slope if reached <= slope <= 1.2 * reached else reached
+    both = [*alone.items(), *queued.items()]
+    large = [(size, seconds) for size, seconds in both if size >= LARGE]
+    return max(size / seconds for size, seconds in large or [max(both)])
 
 
 def latency(times: Mapping[int, float], rate: float) -> float:
@@ -55,8 +49,8 @@ def curve(alone: Mapping[int, Summary], queued: Mapping[int, Summary] | None = N
 
     """
     times = {size: found.median for size, found in sorted(alone.items())}
-    rate = asymptotic_rate(times)
     together = {size: found.median for size, found in (queued or {}).items()}
+    rate = asymptotic_rate(times, together)
     base = latency(times, rate)
     between = gap({s: t for s, t in together.items() if s <= SMALL}, rate)
     spreads = [found.spread for size, found in alone.items() if size > SMALL]
@@ -65,6 +59,7 @@ def curve(alone: Mapping[int, Summary], queued: Mapping[int, Summary] | None = N
         points=points,
         latency=base,
         gap=None if between is None else min(between, base),
+        queued=tuple(Point(size_bytes=s, seconds=t) for s, t in sorted(together.items())),
         rate=rate,
         spread=typical(spreads or [found.spread for found in alone.values()]),
     )
@@ -76,9 +71,3 @@ def grid(smallest: int, largest: int, factor: int = 4) -> list[int]:
     while sizes[-1] * factor <= largest:
         sizes.append(sizes[-1] * factor)
     return sizes
-
-
-def knots(largest: int, *inner: int) -> list[int]:
-    """The given sizes up to `largest`, in order and once each."""
-    found = sorted({size for size in (*inner, largest) if size <= largest})
-    return [b for a, b in pairwise([0, *found]) if b > a]

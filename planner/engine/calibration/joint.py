@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +12,13 @@ from typing import Final
 from planner.engine.backends.base import Backend
 from planner.engine.calibration.coupling import Joint, movement
 from planner.engine.calibration.device import Memory
-from planner.engine.calibration.statistics import summary
+from planner.engine.calibration.rounds import Cell, sample
+from planner.engine.calibration.tables import FEW_CORES
 from planner.engine.files import FileRanges, Sink
 from planner.engine.places import DevicePlace, FilePlace, HostPlace, Place, SinkPlace
 from planner.engine.strategies import stages_of
 from planner.engine.team import Team
-from planner.engine.transfer import Transfer
+from planner.engine.transfer import Line, Transfer
 from planner.engine.waits import Stop
 from planner.machine.schema import CopyName, Machine
 from planner.model.strategies import Shape
@@ -25,7 +27,12 @@ from planner.plan.schema import FileSource
 MIB: Final = 1 << 20
 CHUNK: Final = 4 * MIB
 """Bytes: in the flat optimum of every machine measured so far."""
+SMALL: Final = MIB
+"""The smallest chunk that is run."""
 ROUNDS: Final = 3
+SAVED: Final = 4
+"""Part of the stock that is saved in a run: new pages of the page cache come at 2 to 5 GB/s, a
+tenth of what the other copies reach."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +47,15 @@ class Stock:
 
 
 def shapes(workers: Sequence[int], size: int) -> list[Shape]:
-    """Two slots each for every number of workers, and one slot each for the most of them."""
+    """Two slots each for every number of workers, and one slot each for the most of them.
+
+    With few cores small chunks are run too: their rings stay in cache, so they are what is chosen
+    there, and handing them to the copy engine is what they cost.
+    """
     chunk = min(CHUNK, max(MIB, size // 16))
     found = [Shape(chunk, 2, count) for count in workers]
+    if max(workers) <= FEW_CORES:
+        found += [Shape(max(SMALL, chunk // 4), 2, count) for count in workers]
     return [*found, Shape(chunk, 1, max(workers))]
 
 
@@ -53,7 +66,7 @@ def run(
     stock: Stock,
     workers: Sequence[int],
     *,
-    deadline: Callable[[], bool] = lambda: False,
+    deadline: float = float("inf"),
 ) -> list[Joint]:
     """Joint runs of one kind of copy.
 
@@ -66,52 +79,76 @@ def run(
     workers
         Numbers of workers to run with.
     deadline
-        Says when there is no time for a further round.
+        On the clock of `time.perf_counter`: no further round is begun after it.
 
     """
+    size = stock.size // SAVED if copy == "save" else stock.size
+    with contextlib.ExitStack() as undo:
+        cells = [
+            Cell(shape, _pipeline(backend, machine, copy, stock, shape, undo), shape.workers + 1)
+            for shape in shapes(workers, size)
+        ]
+        for cell in cells:
+            cell.run()  # the first run warms caches and wakes the links
+        sample(cells, ROUNDS, deadline=deadline)
+    found = [(cell.key, cell.summary()) for cell in cells]
+    return [
+        Joint(copy, shape, size, seen.median, seen.spread)
+        for shape, seen in found
+        if isinstance(shape, Shape)
+    ]
+
+
+def _pipeline(
+    backend: Backend,
+    machine: Machine,
+    copy: CopyName,
+    stock: Stock,
+    shape: Shape,
+    undo: contextlib.ExitStack,
+) -> Callable[[], float]:
+    """A pipeline made ready: a call runs it once and gives its seconds."""
+    size = stock.size // SAVED if copy == "save" else stock.size
+    hops = movement(machine, copy, size).hops(shape)
+    stages = tuple(stage for hop in hops for stage in stages_of(machine, hop))
+    ends = _ends(copy, stock, size, undo)
     stop = Stop()
-    plain = movement(machine, copy, stock.size)
-    found = []
-    for shape in shapes(workers, stock.size):
-        hops = plain.hops(shape)
-        stages = [stage for hop in hops for stage in stages_of(machine, hop)]
-        with contextlib.ExitStack() as undo:
-            ends = _ends(backend, copy, stock, undo)
-            team = Team(shape.workers, stop, "calibration")
-            undo.callback(team.close)
-            gpu = stock.device.gpu
-            team.run(lambda _n, gpu=gpu: backend.attach(gpu))
-            transfer = Transfer(backend, team, stop, hops, stages, ends, stock.size, copy)
-            undo.callback(transfer.close)
-            transfer.prepare()
-            times = []
-            for turn in range(ROUNDS + 1):
-                if isinstance(ends[1], SinkPlace):
-                    ends[1].sink.fresh()
-                backend.start_clock()
-                moved = transfer.run()
-                if turn:  # the first run warms caches and wakes the links
-                    times.append(moved.end - moved.start)
-                if times and deadline():
-                    break
-        seen = summary(times)
-        found.append(Joint(copy, shape, stock.size, seen.median, seen.spread))
-    return found
+    team = Team(shape.workers, stop, "calibration")
+    undo.callback(team.close)
+
+    def attach(_number: int) -> None:
+        backend.attach(stock.device.gpu)
+
+    team.run(attach)
+    line = Line(copy, size, hops, stages, *ends)
+    transfer = Transfer(backend, team, stop, line)
+    undo.callback(transfer.close)
+    transfer.prepare()
+
+    def once() -> float:
+        if isinstance(ends[1], SinkPlace):
+            ends[1].sink.fresh()
+        backend.start_clock()
+        moved = transfer.run()
+        return moved.end - moved.start
+
+    return once
 
 
 def _ends(
-    backend: Backend, copy: CopyName, stock: Stock, undo: contextlib.ExitStack
+    copy: CopyName, stock: Stock, size: int, undo: contextlib.ExitStack
 ) -> tuple[Place, Place]:
     """Source and target of the pipeline of one kind of copy."""
     device = DevicePlace(stock.device.gpu, stock.device.owner)
     if copy == "file":
-        source = FileSource(path=str(stock.file), offset=0, size_bytes=stock.size)
+        source = FileSource(path=str(stock.file), offset=0, size_bytes=size)
         ranges = FileRanges((source,))
         ranges.open()
         undo.callback(ranges.close)
         return FilePlace(ranges), device
     if copy == "save":
-        sink = Sink(str(stock.folder / f"{stock.file.name}-saved"))
+        # Several pipelines are ready at once, and each needs a file of its own.
+        sink = Sink(tempfile.mktemp("-saved", dir=stock.folder))  # noqa: S306 - `Sink` makes it
         undo.callback(sink.discard)
         return device, SinkPlace(sink)
     memory = HostPlace(stock.host.owner)

@@ -1,8 +1,9 @@
 """Samples in rounds: all cells once, then all again, in an order shuffled with a fixed seed.
 
 A loop over one cell sees one moment of the machine; rounds spread what disturbs them over all
-cells. Samples that something else disturbed are taken again at the end, at most twice each;
-where that does not help either, they count, and the cell is marked.
+cells. Samples that something else disturbed are taken again at the end, at most twice each. What
+disturbs only ever slows down, so where every sample was disturbed the fastest counts, and the cell
+is marked.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ REDO: Final = 2
 
 @dataclass(slots=True)
 class Cell:
-    """One thing to sample: `run()` returns a time or a rate, with `threads` at work meanwhile."""
+    """One thing to sample with `threads` at work: `run()` gives seconds, or a rate if `is_rate`."""
 
     key: Hashable
     run: Callable[[], float]
     threads: int = 1
     rounds: int | None = None
+    is_rate: bool = False
     clean: list[float] = field(default_factory=list)
     dirty: list[float] = field(default_factory=list)
 
@@ -41,12 +43,17 @@ class Cell:
 
     @property
     def disturbed(self) -> bool:
-        """Whether most samples were disturbed, so that they count although they were."""
-        return len(self.dirty) > len(self.clean)
+        """Whether no sample was undisturbed."""
+        return not self.clean
 
     def summary(self) -> Summary:
-        """Of the undisturbed samples if they are the majority, else of all."""
-        return summary([*self.clean, *self.dirty] if self.disturbed else self.clean)
+        """Of the undisturbed samples, else the fastest of the others with the spread of all."""
+        if self.clean:
+            return summary(self.clean)
+        seen = summary(self.dirty)
+        return Summary(
+            max(self.dirty) if self.is_rate else min(self.dirty), seen.spread, seen.samples
+        )
 
 
 def sample(cells: Sequence[Cell], rounds: int, *, deadline: float = float("inf")) -> None:
@@ -73,8 +80,7 @@ def sample(cells: Sequence[Cell], rounds: int, *, deadline: float = float("inf")
             cell.take()
     for _ in range(REDO):
         for cell in cells:
-            if cell.dirty and time.perf_counter() <= deadline:
-                cell.dirty.pop(0)
+            if not cell.clean and time.perf_counter() <= deadline:
                 cell.take()
 
 

@@ -1,4 +1,4 @@
-"""The other side of a ring in a calibration: a cached file, plain memory, a file that is written."""
+"""The other side of a ring in a calibration: a cached file, plain memory, a file to write."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def cells(
             def run(slots: Sequence[memoryview] = slots, workers: int = workers) -> float:
                 return rate(side, slots, workers, seconds)
 
-            yield Cell((copy, workers, size), run, threads=workers)
+            yield Cell((copy, workers, size), run, threads=workers, is_rate=True)
 
 
 def per_chunk(side: Side, ring: memoryview) -> float:

@@ -1,16 +1,16 @@
-"""How each strategy is done, mirroring `planner/model/strategies` (a test holds the names equal)."""
+"""How each strategy is done: the mirror of `planner/model/strategies`."""
 
 from __future__ import annotations
 
 from planner.engine.strategies.base import Stage
 from planner.engine.strategies.disk import READS, WRITES
-from planner.engine.strategies.gpu_gpu import BETWEEN, local, peer
+from planner.engine.strategies.gpu_gpu import BETWEEN
 from planner.engine.strategies.host_gpu import INTO_GPU, OUT_OF_GPU
 from planner.errors import UnavailableError
-from planner.machine.schema import Disk, Hbm, Machine, Ram
+from planner.machine.schema import Disk, Hbm, Machine, Node, Ram
 from planner.results import Hop
 
-NAMES: frozenset[str] = frozenset({*READS, *WRITES, *INTO_GPU, *OUT_OF_GPU, *BETWEEN, "mmap"})
+NAMES: frozenset[str] = frozenset({*READS, *WRITES, *INTO_GPU, *OUT_OF_GPU, *BETWEEN})
 """Every strategy that the engine can do."""
 
 
@@ -23,24 +23,27 @@ def stages_of(machine: Machine, hop: Hop) -> tuple[Stage, ...]:
         If the engine cannot do the hop's strategy between such places.
 
     """
-    start, end = machine.nodes[hop.start], machine.nodes[hop.end]
-    if isinstance(start, Disk) and isinstance(end, Ram):
-        if hop.strategy == "mmap":
-            return ()
-        if hop.strategy in READS:
-            return (READS[hop.strategy],)
-    if isinstance(start, Ram) and isinstance(end, Disk) and hop.strategy in WRITES:
-        return (WRITES[hop.strategy],)
-    if isinstance(start, Ram) and isinstance(end, Hbm) and hop.strategy in INTO_GPU:
-        return INTO_GPU[hop.strategy](end.device)
-    if isinstance(start, Hbm) and isinstance(end, Ram) and hop.strategy in OUT_OF_GPU:
-        return OUT_OF_GPU[hop.strategy](start.device)
-    if isinstance(start, Hbm) and isinstance(end, Hbm):
-        if hop.strategy == "peer":
-            return peer(start.device, end.device)
-        if hop.strategy == "local":
-            return local(start.device)
+    found = _found(machine.nodes[hop.start], machine.nodes[hop.end], hop.strategy)
+    if found is not None:
+        return found
     raise UnavailableError(
         f"the engine cannot do {hop.strategy} from {hop.start} to {hop.end}",
         hint="pin another strategy for the hop",
     )
+
+
+def _found(start: Node, end: Node, strategy: str) -> tuple[Stage, ...] | None:
+    """The stages of a strategy between two places; `None` where the engine has no such way."""
+    match start, end, strategy:
+        case Disk(), Ram(), name if name in READS:
+            return READS[name]
+        case Ram(), Disk(), name if name in WRITES:
+            return WRITES[name]
+        case Ram(), Hbm(device=gpu), name if name in INTO_GPU:
+            return INTO_GPU[name](gpu)
+        case Hbm(device=gpu), Ram(), name if name in OUT_OF_GPU:
+            return OUT_OF_GPU[name](gpu)
+        case Hbm(device=gpu), Hbm(device=other), name if name in BETWEEN:
+            return BETWEEN[name](gpu, other)
+        case _:
+            return None

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from time import perf_counter
-from typing import Final, Literal
+from typing import Literal
 
 from planner.engine.backends.base import Backend, Lane
 from planner.engine.memory import Ring
+from planner.engine.ops import Kind
 from planner.engine.places import DevicePlace, HostPlace, MappedPlace, Place
 
 Operation = Callable[[int, int], None]
@@ -44,7 +46,7 @@ def cut(size: int, chunk: int, borders: Sequence[int] = ()) -> Chunks:
     lows: list[int] = []
     sizes: list[int] = []
     edges = sorted({0, size, *(b for b in borders if 0 < b < size)})
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in pairwise(edges):
         for at in range(low, high, chunk):
             lows.append(at)
             sizes.append(min(chunk, high - at))
@@ -70,7 +72,8 @@ class Hands:
 
     `pool` serves a chunk itself; `lanes` are its ways to the engines, `issue` queues a chunk on
     each. `leads` is, by slot, how far into the slot the chunk begins (direct reads read from a
-    block's start). `log` holds start and end of each pool operation.
+    block's start); `at` is the chunk that was last issued from each slot. `log` holds start and end
+    of each pool operation.
     """
 
     number: int
@@ -78,25 +81,30 @@ class Hands:
     issue: list[Operation] = field(default_factory=list)
     lanes: list[Lane] = field(default_factory=list)
     leads: list[int] = field(default_factory=list)
+    at: list[int] = field(default_factory=list)
     log: list[float] = field(default_factory=list)
     moved: int = 0
 
 
 StageKind = Literal["pool", "engine", "driver"]
-FIRST: Final = 0
-"""Number of the stage that takes bytes from the source; it counts them for the progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
     """One stage of a strategy: how a worker gets its operation.
 
+    A `driver` stage is a blocking call that the worker makes itself, on a copy engine's log.
     `equip(bound, hands, before, after)` adds the operation to the hands; `before` and `after` give
     the address of a chunk on either side, `None` where that side is a file.
     """
 
     kind: StageKind
     equip: Callable[[Bound, Hands, Address | None, Address | None], None]
+
+    @property
+    def shape(self) -> Kind:
+        """What the stage is to the worker."""
+        return "engine" if self.kind == "engine" else "pool"
 
 
 def at_rest(place: Place, chunks: Chunks) -> Address | None:

@@ -114,7 +114,11 @@ def _write(bound: Bound, hands: Hands, _before: Address | None, _after: Address 
     hands.pool = logged(write, hands, bound.chunks.sizes)
 
 
-READS = {"buffered": Stage("pool", _read), "direct": Stage("pool", _read_direct)}
-"""Disk to host memory."""
-WRITES = {"buffered": Stage("pool", _write)}
+READS: dict[str, tuple[Stage, ...]] = {
+    "buffered": (Stage("pool", _read),),
+    "direct": (Stage("pool", _read_direct),),
+    "mmap": (),
+}
+"""Disk to host memory; a mapping moves nothing, it only makes bytes reachable."""
+WRITES: dict[str, tuple[Stage, ...]] = {"buffered": (Stage("pool", _write),)}
 """Host memory to disk."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from planner.engine.backends.base import Engine
 from planner.engine.strategies.base import Stage
 from planner.engine.strategies.host_gpu import engine
@@ -17,5 +19,8 @@ def local(gpu: int) -> tuple[Stage, ...]:
     return (engine(Engine("local", gpu)),)
 
 
-BETWEEN = frozenset({"peer", "local"})
-"""Strategies of this file."""
+BETWEEN: dict[str, Callable[[int, int], tuple[Stage, ...]]] = {
+    "peer": peer,
+    "local": lambda gpu, _same: local(gpu),
+}
+"""The stages of each strategy between two GPUs, by the driver's indices of both."""

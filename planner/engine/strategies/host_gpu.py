@@ -1,4 +1,4 @@
-"""Host memory and a GPU: copy engines, the CPU's copies into and out of a ring, the driver's own."""
+"""Host memory and a GPU: copy engines, the CPU's copies in and out of a ring, the driver's own."""
 
 from __future__ import annotations
 

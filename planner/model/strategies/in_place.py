@@ -51,7 +51,8 @@ def _stages(crossing: Crossing, _shape: Shape) -> tuple[Stage, ...]:
     requests = crossing.direction.requests
     asking = touch.requests / requests if requests else 0.0
     per_byte = use.reads * max(moving, asking) / max(1, crossing.size)
-    charges = wire_charges(crossing, use.reads * moving / max(1, crossing.size))
+    each = use.reads / max(1, crossing.size)
+    charges = wire_charges(crossing, each * moving, moved=each * touch.size)
     bound = asking > moving
     resource = f"{crossing.gpu_name}.requests" if bound else crossing.resource
     if bound:

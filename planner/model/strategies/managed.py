@@ -32,9 +32,10 @@ def _faults(crossing: Crossing, _shape: Shape) -> tuple[Stage, ...]:
     wire = crossing.curve("managed_prefetch", "pinned") or curve
     dense = curve.seconds(moved.blocks * BLOCK) - curve.latency
     spared = max(0.0, moved.blocks * BLOCK - moved.size) / wire.rate
-    per_byte = max(0.0, dense - spared, moved.size / wire.rate) / max(1, crossing.size)
+    share = moved.size / max(1, crossing.size)
+    per_byte = max(0.0, (dense - spared) / max(1, crossing.size), share / wire.rate)
     resource = f"{crossing.gpu_name}.faults"
-    charges = wire_charges(crossing, moved.size / wire.rate / max(1, crossing.size))
+    charges = wire_charges(crossing, share / wire.rate, moved=share)
     return (
         Stage(
             resource,

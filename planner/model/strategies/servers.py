@@ -12,20 +12,25 @@ from planner.model.strategies.base import RINGS, Crossing, Shape, step, steps
 from planner.results import Cause, SetupStep
 
 
-def wire_charges(crossing: Crossing, per_byte: float) -> dict[str, float]:
-    """What a byte takes of its direction, and of the opposite one by its interference."""
+def wire_charges(crossing: Crossing, per_byte: float, moved: float = 1.0) -> dict[str, float]:
+    """What a byte of the flow takes of its direction, and of the opposite one by interference.
+
+    `moved` is how many bytes really cross the wire for each: fewer where a GPU touches a part in
+    place, more where it reads it again and again.
+    """
     charges = {crossing.resource: per_byte}
     other, opposite = crossing.opposite()
     if opposite is not None and opposite.against > 0:
-        charges[other] = opposite.against / opposite.rate
+        charges[other] = moved * opposite.against / opposite.rate
     return charges
 
 
 def dma(crossing: Crossing, curve: Curve, shape: Shape) -> Stage:
     """A copy engine's stage on the crossing's link.
 
-    Each byte takes the engine's time of its chunk, and the opposite direction its interference.
-    Pieces that lie scattered at the start take one call each.
+    Each byte takes the engine's time of its chunk, and the opposite direction its interference. A
+    single copy takes what a lone copy takes; its latency is the lag, the rest is service. Pieces
+    that lie scattered at the start take one call each.
     """
     lag = curve.latency - curve.queued_gap
     if crossing.pieces and crossing.before not in RINGS:
@@ -33,8 +38,13 @@ def dma(crossing: Crossing, curve: Curve, shape: Shape) -> Stage:
         charges = wire_charges(crossing, served / packed_size(crossing))
         return piecewise(crossing, served, curve.rate, lag, charges)
     chunk = min(shape.chunk, max(1, crossing.size))
-    charges = wire_charges(crossing, curve.service(chunk) / chunk)
-    return Stage(crossing.resource, "engine", curve.service, lag=lag, charges=charges)
+
+    def alone(length: int) -> float:
+        return max(0.0, curve.seconds(length) - lag)
+
+    service = alone if shape.chunk >= crossing.size else curve.service
+    charges = wire_charges(crossing, service(chunk) / chunk)
+    return Stage(crossing.resource, "engine", service, lag=lag, charges=charges)
 
 
 def packed_size(crossing: Crossing) -> int:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
-from planner.machine.curve import Curve
+from planner.machine.curve import Curve, Point
 
 MiB = 2**20
 SIZES = st.integers(1, 2**34)
@@ -135,3 +135,23 @@ def test_points_are_read_as_people_write_them() -> None:
         {"points": [["4KiB", "5.6us"]], "latency": "5us", "rate": "54.8GB/s"}
     )
     assert (curve.points[0].size_bytes, curve.points[0].seconds) == (4096, 5.6e-6)
+
+
+def test_measured_copies_in_a_queue_are_what_a_pipeline_pays() -> None:
+    # A lone copy of 4 MiB takes 119 us (it wakes the link), in a queue 78.5 us. Half way between
+    # 1 MiB (22.9 us) and 4 MiB the queue takes (22.9 + 78.5) / 2; above it goes on at the rate.
+    curve = Curve(
+        points=(Point(size_bytes=4 << 20, seconds=119e-6),),
+        queued=(
+            Point(size_bytes=1 << 20, seconds=22.9e-6),
+            Point(size_bytes=4 << 20, seconds=78.5e-6),
+        ),
+        latency=12e-6,
+        gap=3e-6,
+        rate=55e9,
+    )
+    assert curve.seconds(4 << 20) == pytest.approx(119e-6)
+    assert curve.service(4 << 20) == pytest.approx(78.5e-6)
+    assert curve.service(5 << 19) == pytest.approx((22.9e-6 + 78.5e-6) / 2)
+    assert curve.service(8 << 20) == pytest.approx(78.5e-6 + (4 << 20) / 55e9)
+    assert curve.slower(2).service(4 << 20) == pytest.approx(157e-6)

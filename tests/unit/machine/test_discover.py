@@ -9,7 +9,7 @@ import pytest
 
 from planner.machine import system
 from planner.machine.discover import Discovery, discover
-from planner.machine.gpus import read_gpus
+from planner.machine.discover_gpus import read_gpus
 
 GiB = 2**30
 FILES = {

@@ -133,6 +133,19 @@ def test_the_formula_is_within_two_per_cent_where_it_is_used(seed: int) -> None:
     assert (used == truth) or not few
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_tiny_chunks_that_wait_for_their_slots_are_within_two_per_cent(seed: int) -> None:
+    # Copies of 0.1 to 1 us, DMAs of 2 us that arrive 8 to 60 us later: too few slots go round.
+    rng = random.Random(2000 + seed)  # noqa: S311 - repeatable cases, no secret
+    workers, depth = rng.choice((1, 2)), rng.choice((2, 3))
+    stages = [pool(rng.uniform(1e-7, 1e-6)), engine(2e-6, rng.uniform(8e-6, 60e-6))]
+    if rng.random() < 0.5:
+        stages.reverse()
+    count = rng.randrange(FEW_WAVES * workers * depth + 1, 1000)
+    truth = exact(stages, [1] * count, workers, depth).total_s
+    assert closed_form(stages, count, 1, workers, depth) == pytest.approx(truth, rel=0.02)
+
+
 @pytest.mark.parametrize("seed", range(50))
 def test_many_chunks_reach_the_throughput(seed: int) -> None:
     # What 4,000 chunks take beyond 2,000 is 2,000 chunks at full pace, within the raggedness of one

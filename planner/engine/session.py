@@ -1,0 +1,237 @@
+"""All flows of a run: made ready once, sampled several times, given back."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from planner.engine import pagecache
+from planner.engine.backends import Backend
+from planner.engine.ends import THREADS, Options, Task as Share, make_ends
+from planner.engine.flow import FlowRunner, FlowSample
+from planner.engine.outcome import FlowRecord
+from planner.engine.places import DevicePlace, HostPlace, SinkPlace
+from planner.engine.progress import Progress
+from planner.engine.sample import Task, run_once
+from planner.engine.verify import fetcher, verify
+from planner.engine.waits import Stop
+from planner.machine.schema import Hbm, Machine
+from planner.model.needs import Demand, gpu_rate
+from planner.plan.schema import Plan
+from planner.results import CacheState, Estimate, FlowEstimate
+
+POISONS: Final = (0xA5, 0x5A)
+"""What every target byte is before a sample, in turn: a byte that is never written differs from the
+source in at least one of two samples, since it cannot equal both."""
+
+
+@dataclass
+class Running:
+    """One flow while the run lasts."""
+
+    demand: Demand
+    estimate: FlowEstimate
+    runner: FlowRunner
+    first: FlowSample | None = None
+    samples: list[FlowSample] = field(default_factory=list)
+    cache: CacheState = "none"
+    verified: bool | None = None
+
+    def record(self) -> FlowRecord:
+        """What was collected."""
+        if self.first is None:
+            raise RuntimeError(f"flow {self.estimate.name} was never run")
+        return FlowRecord(
+            self.first, tuple(self.samples), self.cache, self.verified, self.runner.pinned_bytes
+        )
+
+
+class Session:
+    """The flows of a plan on one backend.
+
+    Parameters
+    ----------
+    plan, machine
+        What to do, and where.
+    device
+        What does it.
+    listener
+        Told how far it is.
+    cache
+        The state of file sources for all flows; as each flow's schedule says where it is `None`.
+
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        machine: Machine,
+        device: Backend,
+        listener: Progress,
+        cache: Literal["warm", "cold"] | None,
+    ) -> None:
+        self.plan, self.machine, self.device = plan, machine, device
+        self.listener, self.cache = listener, cache
+        self.stop = Stop()
+        self.flows: dict[str, Running] = {}
+        self.warnings: dict[str, None] = {}
+        self._spinners: dict[str, Callable[[float], None]] = {}
+        self._undo = contextlib.ExitStack()
+
+    def open(self, listed: Sequence[Demand], estimate: Estimate, options: Options) -> None:
+        """Make every flow's ends, and compile what compute blocks need."""
+        offsets = shares(self.plan, listed)
+        for demand, predicted, offset in zip(listed, estimate.flows, offsets, strict=True):
+            schedule = predicted.schedule
+            share = Share(self.plan.flows[demand.flow], demand.need, schedule.hops, offset)
+            self._open_peers(predicted)
+            ends = make_ends(self.device, self.machine, share, options)
+            runner = FlowRunner(
+                self.device, self.machine, schedule, ends, self.stop, predicted.repeat
+            )
+            self._undo.callback(runner.close)
+            self.flows[predicted.name] = Running(demand, predicted, runner)
+        for name, block in self.plan.compute.items():
+            node = self.machine.nodes[block.gpu]
+            if isinstance(node, Hbm):
+                self.device.attach(node.device)
+                self._spinners[name] = self.device.compute(node.device, self.stop.check)
+
+    def _open_peers(self, predicted: FlowEstimate) -> None:
+        for hop in predicted.schedule.hops:
+            start, end = self.machine.nodes[hop.start], self.machine.nodes[hop.end]
+            if hop.strategy == "peer" and isinstance(start, Hbm) and isinstance(end, Hbm):
+                self.device.open_peer(start.device, end.device)
+
+    def measure(self, samples: int, warmup: int, *, check: bool) -> list[float]:
+        """Run all samples; returns the makespan of the first, then those of the measured ones.
+
+        The first sample of all is kept as the first run. It counts as a measured sample only where
+        no warm-up was asked for.
+        """
+        spans: list[float] = []
+        for turn in range(max(1, warmup + samples)):
+            self._prepare(POISONS[turn % len(POISONS)])
+            self.device.start_clock()
+            found = run_once(self._tasks(), self.stop, self._poll)
+            for name, sample in found.flows.items():
+                flow = self.flows[name]
+                flow.first = flow.first or sample
+                if turn >= warmup:
+                    flow.samples.append(sample)
+                self.listener.finish(name, sample.end - sample.start)
+            if turn == 0:
+                spans.append(found.makespan_s)
+            if turn >= warmup:
+                spans.append(found.makespan_s)
+            if check:
+                self._check()
+        return spans
+
+    def _prepare(self, poison: int) -> None:
+        """Poison the targets and bring the page cache into its state."""
+        for name, flow in self.flows.items():
+            target = flow.runner.ends.target
+            if isinstance(target, SinkPlace):
+                target.sink.fresh()
+            elif isinstance(target, HostPlace):
+                target.buffer.fill(poison, THREADS)
+            elif isinstance(target, DevicePlace) and target.buffer is not None:
+                self.device.fill(target.buffer, poison)
+            if flow.runner.ends.files:
+                flow.cache = self._enforce(flow)
+            size = flow.estimate.size_bytes * flow.estimate.repeat
+            self.listener.start(name, size, flow.estimate.duration_s)
+
+    def _enforce(self, flow: Running) -> CacheState:
+        """Bring a flow's files into the state that was predicted for, or asked for."""
+        files, wanted = flow.runner.ends.files, self._wanted(flow)
+        if wanted is None:
+            return pagecache.state_of(pagecache.resident(files))
+        state = pagecache.enforce(files, wanted)
+        if wanted <= 0 and state not in ("cold", "guest-cold"):
+            self.warnings[
+                f"{flow.estimate.name}: the source could not be dropped from the page cache "
+                f"(it is {state}): its file system or another process holds it"
+            ] = None
+        return state
+
+    def _wanted(self, flow: Running) -> float | None:
+        """The share of the source that the page cache must hold; `None` leaves it as it is."""
+        state = self.cache or flow.estimate.schedule.cache
+        if state in ("warm", "cold"):
+            return 1.0 if state == "warm" else 0.0
+        written = self.plan.flows[flow.demand.flow].cache
+        return written if isinstance(written, float) else None
+
+    def _tasks(self) -> list[Task]:
+        tasks = [
+            Task(name, self._labels(flow.demand.after), flow.demand.start, flow.runner.sample)
+            for name, flow in self.flows.items()
+        ]
+        for name, block in self.plan.compute.items():
+            tasks.append(Task(name, self._labels(block.after), block.start, self._compute(name)))
+        return tasks
+
+    def _labels(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The copies of the flows `names`, and compute blocks as they are."""
+        copies = [label for label, flow in self.flows.items() if flow.demand.flow in names]
+        return (*copies, *(name for name in names if name in self.plan.compute))
+
+    def _compute(self, name: str) -> Callable[[], None]:
+        block = self.plan.compute[name]
+        seconds = block.time
+        if seconds is None:
+            seconds = (block.bytes or 0) / gpu_rate(self.machine, block.gpu)
+        spin, node, span = self._spinners[name], self.machine.nodes[block.gpu], seconds
+
+        def work() -> None:
+            if isinstance(node, Hbm):
+                self.device.attach(node.device)
+            for _ in range(block.repeat):
+                spin(span)
+
+        return work
+
+    def _poll(self) -> None:
+        for name, flow in self.flows.items():
+            self.listener.advance(name, flow.runner.progress())
+
+    def _check(self) -> None:
+        """Compare every flow's bytes with its source."""
+        for name, flow in self.flows.items():
+            self.listener.note(f"verifying {name}")
+            ends = flow.runner.ends
+            size = flow.estimate.size_bytes
+            verify(name, size, fetcher(self.device, ends.target), ends.expected)
+            flow.verified = True
+
+    def publish(self) -> None:
+        """Give files that the plan asked for their names."""
+        for flow in self.flows.values():
+            target = flow.runner.ends.target
+            if isinstance(target, SinkPlace) and self.plan.flows[flow.demand.flow].sink:
+                target.sink.publish()
+
+    def close(self) -> None:
+        """Give everything back; later flows first, each whatever became of the others."""
+        self._undo.close()
+        self._spinners.clear()
+
+
+def shares(plan: Plan, listed: Sequence[Demand]) -> list[int]:
+    """Where each demand's bytes begin in its flow: the shares of a split flow follow each other."""
+    found: list[int] = []
+    seen: dict[str, int] = {}
+    at = 0
+    for demand in listed:
+        flow = plan.flows[demand.flow]
+        turn = seen.get(demand.flow, 0)
+        seen[demand.flow] = turn + 1
+        if flow.copy_mode != "shard" or turn % len(flow.destinations) == 0:
+            at = 0
+        found.append(at)
+        at += demand.need.size
+    return found

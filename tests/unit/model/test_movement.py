@@ -1,0 +1,62 @@
+"""What is paid once, and what comes after the bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.machine.schema import Ram
+from planner.model.movement import buffer_setup, ring_setup
+from planner.model.need import Need
+from planner.model.strategies import Shape, Use
+from tests.helpers.machines import GB, one_gpu
+from tests.helpers.networks import two_hosts
+from tests.helpers.variants import by, upload
+
+
+def host(**setup: float) -> Ram:
+    node = one_gpu(setup=setup).nodes["host0"]
+    assert isinstance(node, Ram)
+    return node
+
+
+def test_a_ring_is_touched_and_registered_by_its_workers() -> None:
+    # 1 GB at 4 GB/s fresh, registered at 20 GB/s with 1 ms a call; workers start in 3 ms.
+    made = host(touch_fresh=4e9, register=20e9, register_latency=1e-3, workers=3e-3)
+    assert {s.name: s.duration_s for s in ring_setup(made, GB)} == pytest.approx(
+        {"start the workers": 3e-3, "touch the ring": 0.25, "register the ring": 0.051}
+    )
+
+
+def test_recycled_memory_stands_in_where_fresh_is_unknown() -> None:
+    made = host(touch_recycled=5e9, register=1e18)
+    assert sum(s.duration_s for s in ring_setup(made, GB)) == pytest.approx(0.2)
+
+
+def test_the_drivers_allocation_stands_in_where_registration_is_unknown() -> None:
+    # 0.5 s for 1 GB at 2 GB/s: allocated, touched and pinned in one call.
+    made = host(touch_fresh=4e9, host_alloc=2e9)
+    assert [(s.name, s.duration_s) for s in ring_setup(made, GB)] == [
+        ("allocate the pinned ring", 0.5)
+    ]
+    assert [s.name for s in buffer_setup(made, GB, pinned=True)] == ["allocate the pinned buffer"]
+    assert [s.name for s in buffer_setup(made, GB, pinned=False)] == ["touch the buffer"]
+
+
+def test_a_transfer_through_two_hosts_makes_a_ring_on_each() -> None:
+    need = Need("g", "gpu0", "node1.gpu0", GB, "device", "device", GB, 8)
+    machine = two_hosts(setup={"touch_fresh": 1e9, "register": 1e18})
+    found = by(machine, need, "host_staged", "rdma", "rdma", "rdma", "host_staged")
+    touched = [s for s in found.setup if s.name == "touch the ring"]
+    assert [s.size_bytes for s in touched] == [found.ring, found.ring]
+
+
+def test_the_reading_kernel_comes_after_the_last_byte() -> None:
+    # 1 GB at 10 GB/s, then 50 reads of half of it at 1 TB/s: 25 ms.
+    need = upload(GB, "pinned", use=Use(0.5, 50))
+    (movement,) = by(one_gpu(), need, "pinned").way.movements
+    assert movement.tail == pytest.approx(0.025)
+    shape = Shape(GB)
+    assert movement.trace(shape).total_s == movement.seconds(shape)
+    assert movement.trace(shape).total_s == pytest.approx(10e-6 + 0.1 + 0.025)
+    # The wire is busy only for the copy.
+    assert movement.trace(shape).busy_s == pytest.approx((0.1 + 2e-6,))
