@@ -52,13 +52,29 @@ class Hop(Result):
     coupled: bool = False
 
 
+class SplitPart(Result):
+    """One of several ways taken at once, with its predicted share of a common queue of chunks."""
+
+    share_bytes: int
+    hops: tuple[Hop, ...]
+
+
 class FlowSchedule(Result):
-    """Every choice for one flow: its hops in order. `cache` is the state its file source is in."""
+    """Every choice for one flow: its hops in order. `cache` is the state its file source is in.
+
+    `parts` are all ways of a split flow, the largest (`hops`) first. `copy_of` names the flow at
+    whose destination the bytes are fetched: whole (`fan: tree`), once the copy `behind` which it
+    comes is made, or chunk by chunk (`chain`).
+    """
 
     flow: str
     size_bytes: int
     hops: tuple[Hop, ...]
     cache: CacheState = "none"
+    parts: tuple[SplitPart, ...] = ()
+    copy_of: str | None = None
+    fan: Literal["tree", "chain"] | None = None
+    behind: str | None = None
 
 
 class Bottleneck(Result):
@@ -113,12 +129,14 @@ class FlowEstimate(Result):
     `duration_s` = setup once + repeats x steady, with the process up; `first_s` the first repeat
     with its setup; `steady_s` one further repeat; `start_s` and `finish_s` on the plan's clock.
     `interval_s` is (all rates at their upper, at their lower quartile), `None` where no spread is
-    known. `exposed_s` is the part of the transfer that no compute block hides.
+    known. `exposed_s` is the part of the transfer that no compute block hides, `hidden_share` the
+    share of it that one does; `alone_s` the duration alone; sizes and times those of each member.
     """
 
     name: str
     size_bytes: int
     repeat: int = 1
+    members: int = 1
     schedule: FlowSchedule
     hops: tuple[HopEstimate, ...]
     setup: tuple[SetupStep, ...] = ()
@@ -129,6 +147,8 @@ class FlowEstimate(Result):
     start_s: float
     finish_s: float
     exposed_s: float
+    hidden_share: float = 0.0
+    alone_s: float | None = None
     interval_s: tuple[float, float] | None = None
     first_interval_s: tuple[float, float] | None = None
     bottleneck: Bottleneck
@@ -152,21 +172,24 @@ class ComputeEstimate(Result):
 
 
 class ResourceUse(Result):
-    """One shared resource: seconds in which it serves anything, and their share of the makespan."""
+    """One of `members` equal resources: seconds it serves; `active_s` counts waits of flows too."""
 
     name: str
     busy_s: float
     share: float
+    active_s: float | None = None
+    members: int = 1
 
 
 class NodeUse(Result):
-    """Peak memory that the plan takes at one node; `pinned_bytes` is the page-locked part."""
+    """Peak memory at one node (each of `members`); `pinned_bytes` is the page-locked part."""
 
     name: str
     peak_bytes: int
     pinned_bytes: int = 0
     capacity_bytes: int | None = None
     pinned_limit_bytes: int | None = None
+    members: int = 1
 
 
 class ObjectiveResult(Result):
@@ -203,7 +226,7 @@ class WhatIf(Result):
 
 
 class Estimate(Result):
-    """`planner estimate`: what will happen."""
+    """`planner estimate`: what will happen, never before `lower_bound_s`; `gap` says how near."""
 
     format: Literal["planner.estimate/1"] = "planner.estimate/1"
     planner: str
@@ -219,6 +242,8 @@ class Estimate(Result):
     nodes: tuple[NodeUse, ...]
     objectives: tuple[ObjectiveResult, ...] = ()
     what_if: tuple[WhatIf, ...] = ()
+    lower_bound_s: float | None = None
+    gap: float | None = None
     context_s: float = 0.0
     provenance: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

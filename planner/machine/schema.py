@@ -9,10 +9,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
 from planner.machine.curve import Curve
 from planner.machine.names import UnknownNamesError, name_faults
+from planner.machine.replicate import check_range, replicate_faults
 from planner.machine.tables import CopyTable
 from planner.units import Bytes, BytesPerSecond, Seconds
 
@@ -190,10 +198,23 @@ class Direction(_Strict):
     source: str | None = None
 
 
+class Port(_Strict):
+    """What several links share at one end: a switch port, an uplink, a filer's total.
+
+    `forward` is the rate away from the place at that end, `backward` the rate towards it; one that
+    is missing limits nothing.
+    """
+
+    forward: BytesPerSecond | None = Field(default=None, gt=0)
+    backward: BytesPerSecond | None = Field(default=None, gt=0)
+    source: str | None = None
+
+
 class Link(_Strict):
     """A wire between two places; `forward` goes from `ends[0]` to `ends[1]`.
 
-    On a network one TCP stream carries at most `window` bytes each `round_trip`.
+    `ports` names what it shares with other links at either end, null for nothing. The same
+    replicated place at both ends joins every two of its members. On a network one TCP stream carries at most `window` bytes each `round_trip`.
     """
 
     kind: LinkKind
@@ -205,6 +226,7 @@ class Link(_Strict):
     max_generation: int | None = Field(default=None, ge=1)
     max_width: int | None = Field(default=None, ge=1)
     peer_access: bool | None = None
+    ports: tuple[str | None, str | None] | None = None
     round_trip: Seconds | None = Field(default=None, gt=0)
     window: Bytes | None = Field(default=None, gt=0)
     source: str | None = None
@@ -213,7 +235,7 @@ class Link(_Strict):
     def _has_a_direction(self) -> Link:
         if self.forward is None and self.backward is None:
             raise ValueError("a link has a forward or a backward direction, or both")
-        if self.ends[0] == self.ends[1]:
+        if self.ends[0] == self.ends[1] and "{" not in self.ends[0]:
             raise ValueError("a link joins two different places")
         return self
 
@@ -238,12 +260,16 @@ class Machine(_Strict):
     sources: dict[str, Provenance] = Field(min_length=1)
     nodes: dict[str, Node] = Field(min_length=1)
     links: dict[str, Link] = {}
+    ports: dict[str, Port] = {}
+    replicate: dict[str, Annotated[str, AfterValidator(check_range)]] = {}
 
     @model_validator(mode="after")
     def _names_exist(self) -> Machine:
         faults = name_faults(self)
         if faults:
             raise UnknownNamesError(faults)
+        if (self.replicate or self.ports) and (wrong := replicate_faults(self)):
+            raise ValueError("; ".join(wrong))
         return self
 
     def source_of(self, *nearest: str | None) -> Provenance:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from planner.machine.schema import Disk, Machine
+from planner.machine.schema import Disk, Hbm, Machine
 from planner.machine.written import nearest_of
 
 if TYPE_CHECKING:
@@ -93,9 +93,16 @@ class Topology:
 
         The cutoff is `CUTOFF` unless given, or the length of the shortest way where that is more.
         No route passes through a disk: bytes that are read from one and written to another way
-        out of it are two flows. The list is empty where there is no way; `why_not` says why.
+        out of it are two flows. Among many GPUs that are all joined, routes over more than one
+        other GPU are left out where shorter detours exist: they only take more links. The list is
+        empty where there is no way; `why_not` says why.
         """
-        return self._search(start, (), end, self._limit(start, end) if cutoff is None else cutoff)
+        limit = self._limit(start, end) if cutoff is None else cutoff
+        found = self._search(start, (), end, limit)
+        return [route for route in found if self._gpus_between(route) <= 1] or found
+
+    def _gpus_between(self, route: Route) -> int:
+        return sum(isinstance(self.machine.nodes[step.end], Hbm) for step in route[:-1])
 
     def _limit(self, start: str, end: str) -> int:
         known = start in self.machine.nodes and end in self.machine.nodes

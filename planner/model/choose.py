@@ -12,10 +12,11 @@ from planner.errors import InfeasibleError
 from planner.machine.schema import Hbm, Machine, Ram
 from planner.machine.topology import Topology
 from planner.model.fits import does_not_fit
+from planner.model.known import choose_shape
 from planner.model.movement import Movement, buffer_setup
 from planner.model.need import Need
 from planner.model.pieces import piece_by_piece
-from planner.model.shapes import Choice, choose_shape
+from planner.model.shapes import Choice
 from planner.model.strategies import Shape
 from planner.model.ways import Way, matches_pins, ways
 from planner.results import FlowSchedule, Rejected, SetupStep

@@ -1,231 +1,263 @@
-"""The chosen movements of a whole plan as one fluid simulation.
+"""A whole plan with its arrangements as one fluid simulation.
 
-A pipeline enters the simulation as {delay, work, cap, charges}: `work` bytes that flow at most at
-the pipeline's own throughput `cap`, after a `delay` that holds its latency, fill and drain. Alone
-it therefore takes exactly what the pipeline takes; among others it shares every resource that it
-charges. Resources are shares of a server, so their capacity is 1 and a charge is seconds per byte.
+Each pipeline enters as {delay, work, cap, charges}, so that alone it takes exactly what it takes
+alone, and among others it shares every resource that it charges. What depends on who is under way
+together (`overlap`) is settled in a few rounds of simulation.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from planner.machine.replicate import members
 from planner.machine.schema import Machine
-from planner.model.choose import Candidate
-from planner.model.movement import Movement
-from planner.model.needs import Demand, gpu_rate
+from planner.model.arrange import Arrangement
+from planner.model.build import Build, Job, Spec, build
+from planner.model.fluid import Fluid, fluid
+from planner.model.needs import Demand
+from planner.model.overlap import NONE, Corrections, refine
 from planner.model.simulate import FluidFlow, FluidResult, Resource, simulate
-from planner.model.strategies import Shape
 from planner.plan.schema import Plan
+
+__all__ = ["Composition", "Fluid", "Part", "compose", "fluid"]
+
+ROUNDING = 1e-12
+"""Share of an instant below which a difference of two is rounding."""
+ROUNDS = 6
+"""Simulations of one plan at the most; overlaps settle after two or three."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fluid:
-    """A pipeline as a fluid.
+class Part:
+    """One demand or compute block on the plan's clock, seconds.
 
-    Seconds it takes alone, seconds of them before it flows, its rate alone, seconds of each
-    resource per byte, and the busy seconds of each of its stages.
+    `start` is when it is ready, `first` the end of its first repeat, `finish` that of its last;
+    `moving` the seconds in which a repeat is under way and `exposed` those of them that no compute
+    block hides. `holder` is the resource that held it down for longest, `None` its own pace.
     """
 
-    total: float
-    delay: float
-    cap: float
-    charges: Mapping[str, float]
-    busy: tuple[float, ...]
-
-
-STILL = Fluid(0.0, 0.0, float("inf"), {}, ())
-"""Nothing moves: a flow of the simulation that only waits for others."""
-
-
-def waits(seconds: float) -> Fluid:
-    """Nothing moves for so long."""
-    return Fluid(seconds, seconds, float("inf"), {}, ())
-
-
-def fluid(movement: Movement, shape: Shape) -> Fluid:
-    """What the simulation needs to know of one repeat of a movement."""
-    trace = movement.trace(shape)
-    if trace.total_s == 0.0:
-        return Fluid(0.0, 0.0, float("inf"), {}, trace.busy_s)
-    charges: dict[str, float] = {}
-    for stage, busy in zip(movement.stages(shape), trace.busy_s, strict=True):
-        for resource, per_byte in stage.charges.items():
-            # An engine's own charge is what it really served, so a short last chunk counts too.
-            own = (
-                stage.kind == "engine" and resource == stage.resource and stage.cause != "host_copy"
-            )
-            value = busy / movement.size if own else per_byte
-            charges[resource] = charges.get(resource, 0.0) + value
-    cap = movement.throughput(shape)
-    cap = max(cap, movement.size / trace.total_s)  # few chunks never fill the pipeline
-    cap = min([cap, *(1 / c for c in charges.values() if c > 0)])
-    return Fluid(
-        trace.total_s, max(0.0, trace.total_s - movement.size / cap), cap, charges, trace.busy_s
-    )
-
-
-@dataclass(slots=True)
-class _Builder:
-    """Collects resources and flows, and remembers which of them belong to what."""
-
-    resources: dict[str, int] = field(default_factory=dict)
-    flows: list[FluidFlow] = field(default_factory=list)
-
-    def index(self, resource: str) -> int:
-        return self.resources.setdefault(resource, len(self.resources))
-
-    def add(
-        self,
-        name: str,
-        *,
-        after: Sequence[int],
-        work: float = 0.0,
-        moves: Fluid = STILL,
-        start: float = 0.0,
-        priority: int = 0,
-    ) -> int:
-        charged = {self.index(k): v for k, v in sorted(moves.charges.items()) if v > 0}
-        self.flows.append(
-            FluidFlow(
-                name=name,
-                work=work,
-                charges=charged,
-                delay=moves.delay,
-                cap=moves.cap,
-                priority=priority,
-                start=start,
-                after=tuple(after),
-            )
-        )
-        return len(self.flows) - 1
-
-
-@dataclass(frozen=True)
-class Part:
-    """Where one demand or compute block stands in the simulation: its flows, repeat by repeat."""
-
     name: str
-    setup: int
-    repeats: tuple[tuple[int, ...], ...]
+    start: float
+    first: float
+    finish: float
+    moving: float
+    exposed: float
+    holder: str | None
+    ends: tuple[float, ...] = field(repr=False, default=())
+    """The end of every simulated repeat."""
+    lanes: tuple[float, ...] = ()
+    """Seconds under way of each lane, all repeats together."""
 
 
 @dataclass(frozen=True)
 class Composition:
-    """A simulated plan."""
+    """A simulated plan: parts in the order of the demands, compute in that of the plan."""
 
     parts: tuple[Part, ...]
     compute: tuple[Part, ...]
     resources: tuple[str, ...]
-    result: FluidResult
+    load: tuple[float, ...]
+    busy: tuple[float, ...]
+    makespan: float
+    flows: int = 0
+    """Flows of the simulations that it took, repeats counted."""
 
     def start(self, part: Part) -> float:
         """When the part became ready."""
-        return self.result.ready[part.setup]
+        return part.start
 
     def finish(self, part: Part, repeat: int = -1) -> float:
-        """When a repeat of the part ended; the last one unless said."""
-        return self.result.finish[part.repeats[repeat][-1]]
-
-    def moving(self, part: Part) -> list[tuple[float, float]]:
-        """The intervals in which the part is under way, setup left out."""
-        return [
-            (self.result.ready[chain[0]], self.result.finish[chain[-1]]) for chain in part.repeats
-        ]
+        """When the first (0) or the last (-1) repeat of the part ended."""
+        return part.finish if repeat == -1 else part.first
 
 
 def compose(
     plan: Plan,
     machine: Machine,
     demands: Sequence[Demand],
-    candidates: Sequence[Candidate],
+    arrangements: Sequence[Arrangement],
 ) -> Composition:
-    """Simulate the plan with one chosen candidate for each demand.
+    """Simulate the plan with one arrangement for each demand.
 
-    Dependencies are settled by name: `after` a flow waits for its last repeat on every destination.
+    Equal plans give equal results to the last bit, whatever the order of their keys. Very many
+    repeats are not all played where a few prove to be periodic.
     """
-    builder = _Builder()
-    ends: dict[str, list[int]] = {}
-    parts: dict[int, Part] = {}
-    compute: dict[str, Part] = {}
-    for kind, key in _order(plan, demands):
-        if kind == "compute":
-            compute[key] = _add_compute(builder, plan, machine, key, ends)
-        else:
-            at = int(key)
-            parts[at] = _add_demand(builder, demands[at], candidates[at], ends)
-    resources = tuple(builder.resources)
-    result = simulate([Resource(name, 1.0) for name in resources], builder.flows)
-    return Composition(
-        tuple(parts[i] for i in range(len(demands))),
-        tuple(compute[name] for name in plan.compute),
-        resources,
-        result,
+    from planner.model.periodic import extrapolated
+
+    found = extrapolated(
+        plan, demands, lambda repeats: play(plan, machine, demands, arrangements, repeats)
     )
+    return found or play(plan, machine, demands, arrangements, None)
 
 
-def _add_demand(
-    builder: _Builder, demand: Demand, candidate: Candidate, ends: dict[str, list[int]]
-) -> Part:
-    """A demand's setup, then its movements, repeat after repeat."""
-    after = [i for name in demand.after for i in ends[name]]
-    setup = builder.add(
-        demand.need.name, after=after, moves=waits(candidate.setup_seconds), start=demand.start
-    )
-    last, repeats = setup, []
-    movements = list(zip(candidate.way.movements, candidate.shapes, strict=True))
-    fluids = [(m, fluid(m, shape)) for m, shape in movements]
-    for _ in range(demand.need.repeat):
-        chain = []
-        for movement, flow in fluids:
-            last = builder.add(
-                demand.need.name,
-                after=[last],
-                work=movement.size if flow.total > 0 else 0.0,
-                moves=flow,
-                priority=demand.priority,
+def play(
+    plan: Plan,
+    machine: Machine,
+    demands: Sequence[Demand],
+    arrangements: Sequence[Arrangement],
+    repeats: int | None,
+) -> Composition:
+    """One simulation, with `repeats` of those that repeat more often."""
+    made = build(plan, machine, demands, arrangements, repeats)
+    caps = _budgets(plan, demands)
+    corrections = NONE
+    rounds = 1
+    names, result = _simulate(made, machine, NONE, caps)
+    while (further := refine(made, machine, result, corrections)) != corrections:
+        if rounds == ROUNDS:
+            break
+        rounds += 1
+        corrections = further
+        names, result = _simulate(made, machine, corrections, caps)
+    summary = _summary(plan, made, names, result, len(demands))
+    return replace(summary, flows=rounds * len(made.specs))
+
+
+def _budgets(plan: Plan, demands: Sequence[Demand]) -> dict[str, dict[str, float]]:
+    """Seconds per byte of the rates that the plan allows, by flow: of its own and of the plan's."""
+    found: dict[str, dict[str, float]] = {}
+    for demand in demands:
+        rates = {
+            f"{demand.flow}.budget": plan.flows[demand.flow].budget.rate,
+            "plan.budget": plan.budget.rate,
+        }
+        found[demand.need.name] = {name: 1 / rate for name, rate in rates.items() if rate}
+    return found
+
+
+def _simulate(
+    made: Build,
+    machine: Machine,
+    corrections: Corrections,
+    caps: Mapping[str, Mapping[str, float]],
+) -> tuple[tuple[str, ...], FluidResult]:
+    index: dict[str, int] = {}
+    after: dict[int, list[int]] = {}
+    for earlier, later in sorted(corrections.queues):
+        after.setdefault(later, []).append(earlier)
+    flows = []
+    for i, spec in enumerate(made.specs):
+        moves = _corrected(spec, corrections)
+        if spec.kind == "move" and spec.work > 0 and caps.get(spec.name):
+            moves = replace(moves, charges={**moves.charges, **caps[spec.name]})
+        charges = {
+            index.setdefault(name, len(index)): value
+            for name, value in sorted(moves.charges.items())
+            if value > 0
+        }
+        flows.append(
+            FluidFlow(
+                name=spec.name,
+                work=spec.work,
+                charges=charges,
+                delay=moves.delay,
+                cap=moves.cap,
+                weight=moves.weight,
+                priority=spec.priority,
+                start=spec.start,
+                after=tuple(spec.after + after.get(i, [])),
+                members=spec.members,
             )
-            chain.append(last)
-        repeats.append(tuple(chain))
-    ends.setdefault(demand.flow, []).append(last)
-    return Part(demand.need.name, setup, tuple(repeats))
+        )
+    resources = [Resource(name, 1.0, members(machine, name)) for name in index]
+    return tuple(index), simulate(resources, flows)
 
 
-def _add_compute(
-    builder: _Builder, plan: Plan, machine: Machine, name: str, ends: dict[str, list[int]]
+def _corrected(spec: Spec, corrections: Corrections) -> Fluid:
+    moves = spec.moves
+    if spec.kind != "move":
+        return moves
+    key = spec.job, spec.lane, spec.step
+    if key in corrections.copies:
+        factor, own_rate = corrections.copies[key]
+        charges = {
+            name: value * factor if name.endswith(".copy") else value
+            for name, value in moves.charges.items()
+        }
+        moves = replace(moves, charges=charges, cap=min(moves.cap, own_rate))
+    if key in corrections.delays:
+        moves = replace(moves, delay=moves.delay + corrections.delays[key])
+    return moves
+
+
+def _summary(
+    plan: Plan, made: Build, names: tuple[str, ...], result: FluidResult, count: int
+) -> Composition:
+    blocks = _Cover(
+        (result.begin[i], result.finish[i])
+        for i, spec in enumerate(made.specs)
+        if spec.kind == "compute"
+    )
+    parts = [_part(made, job, names, result, blocks) for job in made.jobs]
+    return Composition(
+        tuple(parts[made.demand_job[i]] for i in range(count)),
+        tuple(parts[made.compute_job[name]] for name in plan.compute),
+        names,
+        result.load,
+        result.busy,
+        result.makespan,
+    )
+
+
+def _part(
+    made: Build, job: Job, names: tuple[str, ...], result: FluidResult, blocks: _Cover
 ) -> Part:
-    """A compute block keeps the processors of its GPU; its work is seconds."""
-    block = plan.compute[name]
-    seconds = block.time
-    if seconds is None:
-        seconds = (block.bytes or 0) / gpu_rate(machine, block.gpu)
-    after = [i for other in block.after for i in ends[other]]
-    setup = builder.add(name, after=after, start=block.start)
-    last, repeats = setup, []
-    work = Fluid(seconds, 0.0, 1.0, {f"{block.gpu}.compute": 1.0}, ())
-    for _ in range(block.repeat):
-        last = builder.add(name, after=[last], work=seconds, moves=work)
-        repeats.append((last,))
-    ends.setdefault(name, []).append(last)
-    return Part(name, setup, tuple(repeats))
+    moving = exposed = 0.0
+    lanes: dict[int, float] = {}
+    held: dict[int, float] = {}
+    for heads, flows, tail in zip(job.heads, job.flows, job.tails, strict=True):
+        start = min((result.ready[i] for i in heads), default=result.finish[tail])
+        end = result.finish[tail]
+        moving += end - start
+        exposed += blocks.exposed(start, end)
+        for i in flows:
+            spent = result.finish[i] - result.begin[i]
+            held[result.bottleneck[i]] = held.get(result.bottleneck[i], 0.0) + spent
+            lane = made.specs[i].lane
+            lanes[lane] = lanes.get(lane, 0.0) + result.finish[i] - result.ready[i]
+    longest = max(sorted(held), key=lambda i: held[i], default=-1)
+    return Part(
+        job.name,
+        result.ready[job.setup],
+        result.finish[job.tails[0]],
+        result.finish[job.tails[-1]],
+        moving,
+        exposed,
+        names[longest] if longest >= 0 else None,
+        tuple(result.finish[i] for i in job.tails),
+        tuple(lanes[k] for k in sorted(lanes)),
+    )
 
 
-def _order(plan: Plan, demands: Sequence[Demand]) -> list[tuple[str, str]]:
-    """Flows and compute blocks so that each comes behind what it waits for.
+class _Cover:
+    """The union of intervals."""
 
-    The plan's loader has refused cycles and unknown names, so a pass always settles something.
-    """
-    waiting: list[tuple[str, str, str, tuple[str, ...]]] = [
-        ("flow", str(i), d.flow, d.after) for i, d in enumerate(demands)
-    ]
-    waiting += [("compute", name, name, block.after) for name, block in plan.compute.items()]
-    ordered: list[tuple[str, str]] = []
-    while waiting:
-        open_names = {name for _, _, name, _ in waiting}
-        ready = [w for w in waiting if not open_names & set(w[3])]
-        if not ready:
-            raise ValueError(f"a cycle of `after` among {', '.join(sorted(open_names))}")
-        ordered += [(kind, key) for kind, key, _, _ in ready]
-        waiting = [w for w in waiting if w not in ready]
-    return ordered
+    def __init__(self, spans: object) -> None:
+        self.starts: list[float] = []
+        self.ends: list[float] = []
+        self.before: list[float] = []  # seconds covered by the intervals in front
+        total = 0.0
+        for start, end in sorted(spans):  # type: ignore[call-overload]
+            if self.ends and start <= self.ends[-1]:
+                grown = max(end, self.ends[-1])
+                total += grown - self.ends[-1]
+                self.ends[-1] = grown
+            elif end > start:
+                self.starts.append(start)
+                self.ends.append(end)
+                self.before.append(total)
+                total += end - start
+
+    def _until(self, time: float) -> float:
+        """Seconds covered before `time`."""
+        at = bisect_right(self.starts, time) - 1
+        if at < 0:
+            return 0.0
+        return self.before[at] + min(time, self.ends[at]) - self.starts[at]
+
+    def exposed(self, start: float, end: float) -> float:
+        """Seconds between two instants that are not covered."""
+        left = end - start - (self._until(end) - self._until(start))
+        return left if left > ROUNDING * end else 0.0

@@ -19,9 +19,9 @@ def what_if(
     machine: Machine, composed: Composition, makespan: Callable[[Machine], float]
 ) -> tuple[WhatIf, ...]:
     """The makespan with each resource that matters twice as fast, the most helpful first."""
-    total = composed.result.makespan
+    total = composed.makespan
     rows = []
-    for name, load in zip(composed.resources, composed.result.load, strict=True):
+    for name, load in zip(composed.resources, composed.load, strict=True):
         if total <= 0 or load < USED * total:
             continue
         faster = doubled(machine, name)
@@ -32,9 +32,13 @@ def what_if(
 
 def doubled(machine: Machine, resource: str) -> Machine | None:
     """The machine with one resource twice as fast, `None` for what is no link and no host copy."""
-    owner, _, part = resource.partition(".")
+    owner, _, part = resource.rpartition(".")
     if owner in machine.links:
         return with_overrides(machine, {f"links.{owner}.{part}.rate": f"{TWICE:g}x"})
+    if owner in machine.ports and part in ("forward", "backward"):
+        port = machine.ports[owner]
+        wider = port.model_copy(update={part: TWICE * (getattr(port, part) or 0.0)})
+        return machine.model_copy(update={"ports": {**machine.ports, owner: wider}})
     node = machine.nodes.get(owner)
     if part == "copy" and isinstance(node, Ram):
         tables = {name: table.slower(1 / TWICE) for name, table in node.copy_rates.items()}

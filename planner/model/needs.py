@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from planner.errors import Fault, InfeasibleError, PlanError
-from planner.machine.schema import Hbm, Machine, Ram
-from planner.model.need import Need, Pins, end_kind
+from planner.machine.schema import Disk, Hbm, Machine, Ram
+from planner.model.classes import class_keys, class_label, class_members, class_name
+from planner.model.need import Need, Pins, details, end_kind
 from planner.plan.schema import Flow, Plan
 
 PINNED_SHARE = 0.30
@@ -18,13 +20,22 @@ pinned pages cannot be reclaimed, and the rest of the host has to live beside th
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """A need and where it came from: the flow of the plan and what it waits for."""
+    """A need and where it came from: the flow of the plan and what it waits for.
+
+    It stands for `members` equal flows. `buffers` is how many of its repeats may be ahead of what
+    follows it in step, `kept` how many its destination holds. `copies` says that other destinations
+    get the same bytes.
+    """
 
     need: Need
     flow: str
     after: tuple[str, ...]
     start: float
     priority: int
+    buffers: int = 2
+    members: int = 1
+    copies: bool = False
+    kept: int = 1
 
 
 def demands(
@@ -50,14 +61,35 @@ def demands(
     """
     found: list[Demand] = []
     for name, flow in plan.flows.items():
-        for copy in _instances(name, flow):
+        copies = flow.copy_mode == "replicate" and len(flow.destinations) > 1
+        for copy in _copies(machine, name, flow):
             for node in (copy.start, copy.end):
                 if node not in machine.nodes:
                     raise _unknown_node(plan, machine, name, node)
             share = _cached(flow, (cached or {}).get(name))
             need = _need(plan, machine, flow, copy, share)
-            found.append(Demand(need, name, flow.after, flow.start, flow.priority))
+            found.append(
+                Demand(
+                    need,
+                    name,
+                    flow.after,
+                    flow.start,
+                    flow.priority,
+                    flow.buffers,
+                    copy.members,
+                    copies,
+                    _kept(plan, name, flow),
+                )
+            )
     return found
+
+
+def _kept(plan: Plan, name: str, flow: Flow) -> int:
+    """How many repeats lie at the destination at once: `buffers` where something consumes them."""
+    consumers = [(f.after, f.repeat) for f in plan.flows.values()]
+    consumers += [(block.after, block.repeat) for block in plan.compute.values()]
+    in_step = any(name in after and repeat == flow.repeat for after, repeat in consumers)
+    return min(flow.buffers, flow.repeat) if in_step else 1
 
 
 class _Copy(NamedTuple):
@@ -67,20 +99,53 @@ class _Copy(NamedTuple):
     start: str
     end: str
     size: int
+    spell: Callable[[str], str]
+    members: int = 1
+
+
+def _copies(machine: Machine, name: str, flow: Flow) -> Iterator[_Copy]:
+    """The copies of a flow: one a destination where the machine's classes hold, else all."""
+    keys = class_keys(flow, machine) if flow.for_each else None
+    if keys is None:
+        yield from _instances(name, flow)
+        return
+    start = class_name(flow.source, keys)
+    label = class_label(name, flow)
+    for i, destination in enumerate(flow.destinations):
+        own = f"{label[:-1]}, {destination}]" if len(flow.destinations) > 1 else label
+        end = class_name(destination, keys)
+        share = _share(flow, _size(flow), i)
+        spell = partial(class_name, keys=keys)
+        yield _Copy(own, start, end, share, spell, class_members(flow))
+
+
+def _size(flow: Flow) -> int:
+    return flow.size if flow.size is not None else sum(f.size_bytes for f in flow.files)
+
+
+def _share(flow: Flow, size: int, i: int) -> int:
+    """Bytes of the i-th destination."""
+    count = len(flow.destinations)
+    if flow.copy_mode == "shard" and count > 1:
+        return size // count + (i < size % count)
+    return size
 
 
 def _instances(name: str, flow: Flow) -> Iterator[_Copy]:
     """Every copy of a flow, named after the flow alone where there is just one."""
-    size = flow.size if flow.size is not None else sum(f.size_bytes for f in flow.files)
+    size = _size(flow)
     several = len(flow.destinations) > 1 or flow.copies > 1
     for values in flow.instances():
         for i, destination in enumerate(flow.destinations):
             start, end = flow.source.format(**values), destination.format(**values)
-            share = size
-            if flow.copy_mode == "shard" and len(flow.destinations) > 1:
-                share = size // len(flow.destinations) + (i < size % len(flow.destinations))
             inside = ", ".join([*(f"{k}={v}" for k, v in values.items()), end])
-            yield _Copy(f"{name}[{inside}]" if several else name, start, end, share)
+            label = f"{name}[{inside}]" if several else name
+            spell = partial(_filled, values=values)
+            yield _Copy(label, start, end, _share(flow, size, i), spell)
+
+
+def _filled(name: str, values: Mapping[str, int]) -> str:
+    return name.format(**values)
 
 
 def _cached(flow: Flow, probed: float | None) -> float:
@@ -95,16 +160,17 @@ def _cached(flow: Flow, probed: float | None) -> float:
 
 
 def _need(plan: Plan, machine: Machine, flow: Flow, copy: _Copy, cached: float) -> Need:
-    label, start, end, size = copy
+    label, start, end, size, spell, _ = copy
     first, last = (end_kind(machine, node, flow.memory) for node in (start, end))
     if first is None or last is None:
         node = start if first is None else end
         raise InfeasibleError(f"flow {label}: bytes cannot rest at {node}, a nic or a remote place")
     host = host_of(machine, start, end)
     cores = min(c for c in (host.cores, flow.budget.cores, plan.budget.cores) if c is not None)
-    by_hop = flow.strategy if isinstance(flow.strategy, dict) else {}
+    written = flow.strategy if isinstance(flow.strategy, dict) else {}
+    by_hop = {spell(hop): strategy for hop, strategy in written.items()}
     pins = Pins(
-        route=flow.route,
+        route=tuple(spell(name) for name in flow.route),
         strategy=flow.strategy if isinstance(flow.strategy, str) else None,
         by_hop=by_hop,
         chunk=flow.chunk,
@@ -124,12 +190,14 @@ def _need(plan: Plan, machine: Machine, flow: Flow, copy: _Copy, cached: float) 
         cached=cached if first == "file" else 1.0,
         hot=flow.host_source == "hot",
         pins=pins,
+        **details(flow),
     )
 
 
 def host_of(machine: Machine, start: str, end: str) -> Ram:
     """The RAM that a flow between two nodes goes through or beside."""
-    for name in (start, end):
+    ends = (end, start) if isinstance(machine.nodes[start], Disk) else (start, end)
+    for name in ends:  # a disk may be shared by hosts: the other end knows which one it is
         node = machine.nodes[name]
         if isinstance(node, Ram):
             return node

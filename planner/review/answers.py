@@ -114,10 +114,16 @@ def estimate(
     return _predict(loaded, machine_for(loaded, machine, progress=progress))
 
 
-def _predict(loaded: LoadedPlan, machine: Machine) -> Estimate:
-    from planner.model.estimate import estimate as predict
+def _predict(loaded: LoadedPlan, machine: Machine, *, to_run: bool = False) -> Estimate:
+    """The prediction; where it is `to_run`, without what the engine cannot carry out.
 
-    return judged(predict(loaded.plan, machine), loaded.plan)
+    It does the strategies that are listed for it, and one way for each flow.
+    """
+    from planner.model.estimate import estimate as predict
+    from planner.model.strategies import EXECUTABLE
+
+    only = EXECUTABLE if to_run else None
+    return judged(predict(loaded.plan, machine, only=only, single_ways=to_run), loaded.plan)
 
 
 def judged(estimate: Estimate, plan: Plan) -> Estimate:
@@ -256,7 +262,7 @@ def _machine_to_run_on(
 def _prediction(loaded: LoadedPlan, saved: Estimate | None, machine: Machine) -> Estimate:
     """The prediction for this machine; of the saved schedule, where there is one."""
     if saved is None:
-        return _predict(loaded, machine)
+        return _predict(loaded, machine, to_run=True)
     from planner.model.estimate import estimate as predict
 
     schedules = {flow.name: flow.schedule for flow in saved.flows}

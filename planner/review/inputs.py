@@ -134,7 +134,9 @@ def require_names(loaded: LoadedPlan, machine: Machine) -> None:
 
 def name_faults(loaded: LoadedPlan, machine: Machine) -> list[Fault]:
     """What the plan names and the machine lacks."""
-    return check_names(loaded, machine.nodes.keys(), machine.links.keys())
+    from planner.machine.replicate import all_names
+
+    return check_names(loaded, *all_names(machine))
 
 
 def machine_faults(loaded: LoadedPlan) -> list[Fault]:

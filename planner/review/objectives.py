@@ -81,7 +81,7 @@ def _by_plan_name(flows: Sequence[_F]) -> dict[str, list[_F]]:
 def _flow_values(name: str, flows: Sequence[FlowEstimate] | Sequence[FlowRun]) -> dict[str, float]:
     """The metrics that estimates and runs share."""
     slowest = max(flow.duration_s for flow in flows)
-    moved = sum(flow.size_bytes * flow.repeat for flow in flows)
+    moved = sum(flow.size_bytes * flow.repeat * getattr(flow, "members", 1) for flow in flows)
     return {
         f"{name}.duration": slowest,
         f"{name}.first": max(flow.first_s for flow in flows),

@@ -93,3 +93,47 @@ def two_gpus(peer_rate: float | None = 100e9) -> Machine:
             "backward": way,
         }
     return Machine.model_validate(machine)
+
+
+def many_gpus(
+    nodes: int, gpus: int, *, filer: float | None = None, peers: bool = False, cores: int = 8
+) -> Machine:
+    """Hosts of equal GPUs on one disk, replicated: disk 2 GB/s a host, PCIe 10 GB/s a GPU.
+
+    `filer` is what the disk gives to all hosts together; with `peers` every GPU reaches the others
+    of its host through a port of 100 GB/s.
+    """
+    base = one_gpu(cores=cores).model_dump(mode="json", by_alias=True)
+    host, gpu, links = base["nodes"]["host0"], base["nodes"]["gpu0"], base["links"]
+    mount = links["storage0"] | {"ends": ["disk0", "node{node}.host0"]}
+    tree: dict[str, Any] = {
+        "name": "many",
+        "sources": base["sources"],
+        "replicate": {"node": f"0..{nodes - 1}", "gpu": f"0..{gpus - 1}"},
+        "nodes": {
+            "disk0": {"kind": "disk", "host": "node{node}.host0"},
+            "node{node}.host0": host,
+            "node{node}.gpu{gpu}": gpu | {"host": "node{node}.host0"},
+        },
+        "links": {
+            "node{node}.mount": mount,
+            "node{node}.pcie{gpu}": links["pcie0"]
+            | {"ends": ["node{node}.host0", "node{node}.gpu{gpu}"]},
+        },
+        "ports": {},
+    }
+    if filer is not None:
+        tree["ports"]["filer"] = {"forward": filer}
+        mount["ports"] = ["filer", None]
+    if peers:
+        way = {"rate": 100e9, "curves": {"peer": affine(100e9, 8e-6)}}
+        tree["ports"]["node{node}.port{gpu}"] = {"forward": 100e9, "backward": 100e9}
+        tree["links"]["node{node}.peer{gpu}"] = {
+            "kind": "nvlink",
+            "ends": ["node{node}.gpu{gpu}", "node{node}.gpu{gpu}"],
+            "ports": ["node{node}.port{gpu}", "node{node}.port{gpu}"],
+            "peer_access": True,
+            "forward": way,
+            "backward": way,
+        }
+    return Machine.model_validate(tree)

@@ -181,9 +181,10 @@ class CudaBackend:
         self._guard = Lock()
 
     def describe(self, gpus: Sequence[int]) -> Description:
-        """Names of the devices, the CUDA versions of driver and runtime, CuPy's version."""
+        """Names of the devices that are there, the CUDA versions, CuPy's version."""
         names = []
-        for gpu in gpus:
+        count = self._rt.getDeviceCount()
+        for gpu in (index for index in gpus if index < count):
             name = self._rt.getDeviceProperties(gpu)["name"]
             names.append(name.decode() if isinstance(name, bytes) else str(name))
         libraries = {

@@ -49,13 +49,15 @@ class Stock:
 def shapes(workers: Sequence[int], size: int) -> list[Shape]:
     """Two slots each for every number of workers, and one slot each for the most of them.
 
-    With few cores small chunks are run too: their rings stay in cache, so they are what is chosen
-    there, and handing them to the copy engine is what they cost.
+    The largest numbers are run with small chunks too. Their rings stay in cache, so they would be
+    what is chosen, were it not for what each chunk costs the interpreter and the driver: their
+    locks are taken in turn (65 us a chunk with twelve workers on one H200), and with few cores a
+    chunk is handed to another thread and back.
     """
     chunk = min(CHUNK, max(MIB, size // 16))
+    small = max(SMALL, chunk // (4 if max(workers) <= FEW_CORES else 2))
     found = [Shape(chunk, 2, count) for count in workers]
-    if max(workers) <= FEW_CORES:
-        found += [Shape(max(SMALL, chunk // 4), 2, count) for count in workers]
+    found += [Shape(small, 2, count) for count in workers[-2:] if small < chunk]
     return [*found, Shape(chunk, 1, max(workers))]
 
 

@@ -18,6 +18,7 @@ from planner.machine.schema import (
     Link,
     Machine,
     Nic,
+    Port,
     Provenance,
     Ram,
     Remote,
@@ -39,6 +40,7 @@ MODELS: list[type[BaseModel]] = [
     CopyTable,
     Link,
     Direction,
+    Port,
     Curve,
 ]
 

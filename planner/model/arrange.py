@@ -1,0 +1,182 @@
+"""How one flow is carried out in the company of others: over one way, several, or from a copy.
+
+A `Lane` is one way with its shapes and the bytes that take it. An `Arrangement` is all lanes of a
+flow; most have one. A copy of bytes that another destination gets anyway may be taken from there:
+its arrangement names that flow as its `source`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+from planner.machine.schema import Machine
+from planner.model.choose import Candidate, setup_of
+from planner.model.fluid import Fluid, fluid, streamed
+from planner.model.movement import Movement
+from planner.model.need import Need
+from planner.model.strategies import Shape
+from planner.model.ways import Way
+from planner.results import FlowSchedule, Hop, SetupStep, SplitPart
+
+Fan = Literal["tree", "chain"]
+"""How copies spread: from whole copy to whole copy, or chunk by chunk as the first one comes in."""
+
+YIELDS = 32 << 20
+"""Bytes of a chunk that a higher class waits for at most: 0.6 ms at 55 GB/s, and the gap between
+chunks costs 0.5 % (2.7 us of 0.6 ms: catalogue, h200-sxm-2)."""
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One way of a flow; `need.size` is its share. `streamed` movements overlap chunk by chunk."""
+
+    need: Need
+    candidate: Candidate
+    streamed: bool = False
+
+    @cached_property
+    def fluids(self) -> tuple[Fluid, ...]:
+        """One a movement; one in all where they are streamed."""
+        movements, shapes = self.candidate.way.movements, self.candidate.shapes
+        if self.streamed:
+            return (streamed(fluid(movements[0], shapes[0]), movements[1:], shapes[0]),)
+        return tuple(fluid(m, s) for m, s in zip(movements, shapes, strict=True))
+
+    @cached_property
+    def each(self) -> tuple[Fluid, ...]:
+        """The fluid of every movement by itself."""
+        if not self.streamed:
+            return self.fluids
+        pairs = zip(self.movements, self.candidate.shapes, strict=True)
+        return tuple(fluid(movement, shape) for movement, shape in pairs)
+
+    @cached_property
+    def movements(self) -> tuple[Movement, ...]:
+        """Cut wherever all bytes rest, even for an instant."""
+        return self.candidate.way.movements
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of one repeat alone."""
+        return sum(f.total for f in self.fluids)
+
+    def hops(self) -> tuple[Hop, ...]:
+        """The schedule of this lane; streamed hops are coupled like those of a ring."""
+        pairs = zip(self.movements, self.candidate.shapes, strict=True)
+        found = [hop for movement, shape in pairs for hop in movement.hops(shape)]
+        if self.streamed:
+            found = [hop.model_copy(update={"coupled": True}) for hop in found[:-1]] + found[-1:]
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """All lanes of one flow, the largest first; `source` is the copy that it is taken from.
+
+    `behind` is another copy that is made from there first.
+    """
+
+    lanes: tuple[Lane, ...]
+    source: str | None = None
+    fan: Fan | None = None
+    behind: str | None = None
+    reason: str = ""
+
+    @property
+    def main(self) -> Lane:
+        """The lane that carries most."""
+        return self.lanes[0]
+
+    @property
+    def candidate(self) -> Candidate:
+        """Way and shapes of the main lane."""
+        return self.main.candidate
+
+    @cached_property
+    def setup(self) -> tuple[SetupStep, ...]:
+        """What is paid once, in all lanes together; equal steps of equal places once."""
+        found: dict[str, SetupStep] = {}
+        for lane in self.lanes:
+            for step in lane.candidate.setup:
+                known = found.get(step.name)
+                if known is None or known.duration_s < step.duration_s:
+                    found[step.name] = step
+        return tuple(found.values())
+
+    @property
+    def setup_seconds(self) -> float:
+        """Seconds of setup that are not hidden behind anything."""
+        return sum(s.duration_s for s in self.setup if not s.overlapped)
+
+    def duration(self, repeat: int) -> float:
+        """Setup once and `repeat` times what the slowest lane takes alone."""
+        return self.setup_seconds + repeat * max(lane.seconds for lane in self.lanes)
+
+    @property
+    def ring(self) -> int:
+        """Bytes of pinned rings that are held at the same time."""
+        return sum(lane.candidate.ring for lane in self.lanes)
+
+    def schedule(self, need: Need) -> FlowSchedule:
+        """The choices as they are saved and executed."""
+        update: dict[str, object] = {"flow": need.name, "size_bytes": need.size}
+        update |= {"hops": self.main.hops(), "copy_of": self.source, "fan": self.fan}
+        update["behind"] = self.behind
+        if len(self.lanes) > 1:
+            update["parts"] = tuple(
+                SplitPart(share_bytes=lane.need.size, hops=lane.hops()) for lane in self.lanes
+            )
+        return self.candidate.schedule(need).model_copy(update=update)
+
+
+def alone(need: Need, candidate: Candidate) -> Arrangement:
+    """Everything over one way."""
+    return Arrangement((Lane(need, candidate),))
+
+
+def yielding(machine: Machine, arrangement: Arrangement) -> Arrangement:
+    """The same with copies of everything cut into chunks, so that higher classes get in between."""
+    lanes = []
+    for lane in arrangement.lanes:
+        shapes = tuple(
+            Shape(YIELDS, 2) if _is_one_dma(movement, shape, lane.need) else shape
+            for movement, shape in zip(lane.movements, lane.candidate.shapes, strict=True)
+        )
+        cut = replace(lane, candidate=replace(lane.candidate, shapes=shapes))
+        lanes.append(lane if shapes == lane.candidate.shapes else carried(machine, cut))
+    return replace(arrangement, lanes=tuple(lanes))
+
+
+def _is_one_dma(movement: Movement, shape: Shape, need: Need) -> bool:
+    stages = movement.stages(shape)
+    engines = bool(stages) and all(s.kind == "engine" and s.cause == "bandwidth" for s in stages)
+    return engines and shape.chunk >= need.size > 2 * YIELDS and need.pins.chunk is None
+
+
+def carried(machine: Machine, lane: Lane, size: int | None = None) -> Lane:
+    """The same lane on a machine with other numbers, or with another share of the bytes."""
+    need = lane.need if size is None else replace(lane.need, size=size)
+    old = lane.candidate
+    crossings = tuple(replace(c, machine=machine, size=need.size) for c in old.way.crossings)
+    way = Way(crossings, old.way.strategies)
+    shapes = tuple(_kept(s, lane.need.size, need.size) for s in old.shapes)
+    movements = way.movements
+    steady = sum(m.seconds(s) for m, s in zip(movements, shapes, strict=True))
+    # Destination and buffers are paid for what this lane brings.
+    setup = setup_of(machine, need, way, shapes)
+    if lane.streamed:  # between its movements lie a few chunks, not a buffer for everything
+        between = {f"allocate {m.crossings[-1].end}" for m in movements[:-1]}
+        setup = tuple(step for step in setup if step.name not in between)
+    return Lane(need, Candidate(way, shapes, steady, setup, old.flat), lane.streamed)
+
+
+def _kept(shape: Shape, before: int, now: int) -> Shape:
+    """The shape; one copy of everything stays one copy of everything."""
+    return replace(shape, chunk=max(now, 1)) if shape.chunk >= before else shape
+
+
+def moved(machine: Machine, arrangement: Arrangement) -> Arrangement:
+    """The same choices on a machine with other numbers."""
+    return replace(arrangement, lanes=tuple(carried(machine, lane) for lane in arrangement.lanes))

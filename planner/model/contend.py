@@ -1,0 +1,303 @@
+"""The choice where flows meet: a local search, scored by the simulation of the whole plan.
+
+Every flow brings a few arrangements: its best ways, with fewer workers and smaller rings too (a
+shared cache and a shared copy stage like those), a split over several routes, and copies from
+where the bytes are already. Few combinations are all tried; else the search starts from what each
+would do alone and changes one flow, all copies of one flow, or two flows at a time while that
+helps. It goes through the flows by name, so the order of keys in a plan changes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+
+from planner.machine.replicate import members
+from planner.machine.schema import Ram
+from planner.machine.topology import Topology
+from planner.model.arrange import Arrangement, alone, yielding
+from planner.model.choose import decide
+from planner.model.compose import Composition, compose
+from planner.model.fanout import fans
+from planner.model.held import pinned_by_tool
+from planner.model.needs import Demand, pinned_budget
+from planner.model.options import distinct, other_ways, smaller
+from planner.model.split import Split, best_split
+from planner.model.why_not import shared_instead, split_instead, told_once
+from planner.plan.schema import Plan
+from planner.results import Rejected
+
+ALL = 256
+"""Combinations up to which all are tried: as many simulations as the search would take."""
+FEW = 8
+"""Flows up to which changes of two at a time are tried as well."""
+MOST_FLOWS = 24_000
+"""Flows simulated in the search at the most, about two seconds; then the best so far is taken."""
+BETTER = 1 - 1e-9
+"""A change must gain more than rounding."""
+
+Score = tuple[float, float, float]
+"""Excess over limits, makespan, and the sum of all ends; smaller is better."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """One demand with its arrangement, and what else was looked at."""
+
+    demand: Demand
+    arrangement: Arrangement
+    rejected: tuple[Rejected, ...] = ()
+
+
+def choose_together(
+    plan: Plan,
+    topology: Topology,
+    demands: Sequence[Demand],
+    fixed: Mapping[str, Arrangement],
+    *,
+    only: Collection[str] | None = None,
+    single_ways: bool = False,
+) -> tuple[list[Chosen], Composition]:
+    """Choose for all flows of a plan; the simulation of the choice.
+
+    Parameters
+    ----------
+    plan, topology
+        The plan and the machine.
+    demands
+        What moves; the results are in this order.
+    fixed
+        Arrangements that are given, by the name of the need.
+    only
+        Names of the strategies that may be chosen; all where it is `None`.
+    single_ways
+        No splits, and no copies of copies.
+
+    Raises
+    ------
+    InfeasibleError
+        If a flow has no way.
+    """
+    search = _Search(plan, topology, demands, fixed, only, single_ways=single_ways)
+    search.run()
+    chosen = [search.chosen(i) for i in range(len(demands))]
+    return chosen, search.composed
+
+
+class _Search:
+    def __init__(
+        self,
+        plan: Plan,
+        topology: Topology,
+        demands: Sequence[Demand],
+        fixed: Mapping[str, Arrangement],
+        only: Collection[str] | None,
+        *,
+        single_ways: bool,
+    ) -> None:
+        self.plan, self.topology, self.demands = plan, topology, demands
+        self.only, self.single_ways = only, single_ways
+        self.fixed = fixed
+        self.rejected: dict[int, tuple[Rejected, ...]] = {}
+        self.order = sorted(range(len(demands)), key=lambda i: demands[i].need.name)
+        self.options: list[list[Arrangement]] = [[] for _ in demands]
+        self.fanned: dict[str, list[dict[int, Arrangement]]] = {}
+        for i in self.order:
+            self._first(i)
+        self.present = [options[0] for options in self.options]
+        self.played = 0
+        self.composed = self._play(self.present)
+        self.score = self._score(self.present, self.composed)
+
+    def _first(self, i: int) -> None:
+        """What a flow does with the machine to itself, split where that is faster."""
+        demand = self.demands[i]
+        if demand.need.name in self.fixed:
+            self.options[i] = [self.fixed[demand.need.name]]
+            return
+        decision = decide(self.topology, demand.need, only=self.only)
+        single = alone(demand.need, decision.best)
+        split = Split(None)
+        if not self.single_ways:
+            split = best_split(self.topology, demand.need, single, lambda a: self._alone(demand, a))
+        self.rejected[i] = decision.rejected()
+        if split.rejected is not None:
+            self.rejected[i] = (split.rejected, *self.rejected[i])
+        self.options[i] = [single]
+        if split.arrangement is not None:
+            self.options[i] = [split.arrangement, single]
+            self.rejected[i] = (split_instead(single, demand, split.arrangement), *self.rejected[i])
+        self.options[i] += other_ways(demand.need, decision)
+        if demand.priority < max(other.priority for other in self.demands):
+            machine = self.topology.machine
+            self.options[i] = [yielding(machine, option) for option in self.options[i]]
+
+    def _alone(self, demand: Demand, arrangement: Arrangement) -> Composition:
+        """One repeat of a flow with the machine to itself."""
+        lonely = replace(
+            demand, after=(), start=0.0, members=1, need=replace(demand.need, repeat=1)
+        )
+        plan = self.plan.model_copy(update={"compute": {}})
+        return compose(plan, self.topology.machine, [lonely], [arrangement])
+
+    def run(self) -> None:
+        """Look for something better than what each would do alone, where flows meet at all."""
+        if not self._meet():
+            return
+        for i in self.order:
+            if self.demands[i].need.name in self.fixed:
+                continue
+            for candidate in [a.candidate for a in self.options[i] if len(a.lanes) == 1][:2]:
+                need, machine = self.demands[i].need, self.topology.machine
+                self.options[i] += smaller(machine, need, candidate)
+            self.options[i] = distinct(self.options[i])
+        moves = self._fans()
+        if not moves and math.prod(len(o) for o in self.options) <= ALL:
+            self._try_all()
+            return
+        while self._improve(self._joint(moves)) or self._improve(self._single()):
+            pass
+        if len(self.demands) <= FEW:
+            self._improve(self._pairs())
+
+    def _meet(self) -> bool:
+        """Whether two flows, or several members of one, use a resource at all."""
+        users: dict[str, int] = {}
+        for demand, arrangement in zip(self.demands, self.present, strict=True):
+            for name in _used(arrangement):
+                count = demand.members // members(self.topology.machine, name)
+                users[name] = users.get(name, 0) + max(1, count)
+        copies = any(d.copies for d in self.demands)
+        return copies or any(count > 1 for count in users.values())
+
+    def _fans(self) -> list[dict[int, Arrangement]]:
+        """Copies from where the bytes are already, for each flow with several destinations."""
+        found: list[dict[int, Arrangement]] = []
+        if self.single_ways:
+            return found
+        for indices in self._groups():
+            group = [self.demands[i] for i in indices]
+            if any(d.need.name in self.fixed for d in group):
+                continue
+            where = {d.need.name: i for i, d in zip(indices, group, strict=True)}
+            best = {name: self.options[i][0] for name, i in where.items()}
+            single = {name: _single_way(self.options[i]) for name, i in where.items()}
+            for first in [best] if best == single else [best, single]:
+                kinds = fans(self.topology, group, first).values()
+                found += [{where[name]: a for name, a in kind.items()} for kind in kinds]
+        return found
+
+    def _groups(self) -> list[list[int]]:
+        """The copies of each flow that has several, by name."""
+        by_flow: dict[str, list[int]] = {}
+        for i in self.order:
+            by_flow.setdefault(self.demands[i].flow, []).append(i)
+        return [indices for _, indices in sorted(by_flow.items()) if len(indices) > 1]
+
+    def _try_all(self) -> None:
+        for several in product(*(self.options[i] for i in self.order)):
+            self._consider(dict(zip(self.order, several, strict=True)))
+
+    def _joint(self, moves: Sequence[dict[int, Arrangement]]) -> Iterator[dict[int, Arrangement]]:
+        """One change for all copies of a flow."""
+        yield from moves
+        for indices in self._groups():
+            for at in range(max(len(self.options[i]) for i in indices)):
+                yield {i: self.options[i][min(at, len(self.options[i]) - 1)] for i in indices}
+
+    def _single(self) -> Iterator[dict[int, Arrangement]]:
+        for i in self.order:
+            if not self._in_fan(i):
+                for arrangement in self.options[i]:
+                    yield {i: arrangement}
+
+    def _in_fan(self, i: int) -> bool:
+        """Whether the flow is a copy of another, or another one is a copy of it."""
+        name = self.demands[i].need.name
+        sources = {a.source for a in self.present}
+        return self.present[i].source is not None or name in sources
+
+    def _pairs(self) -> Iterator[dict[int, Arrangement]]:
+        for i, j in combinations(self.order, 2):
+            if self._in_fan(i) or self._in_fan(j):
+                continue
+            for one, two in product(self.options[i], self.options[j]):
+                yield {i: one, j: two}
+
+    def _improve(self, moves: Iterator[dict[int, Arrangement]]) -> bool:
+        """Take every move that helps, in order; whether any did."""
+        helped = False
+        for move in moves:
+            if self.played > MOST_FLOWS:
+                return False
+            helped = self._consider(move) or helped
+        return helped
+
+    def _consider(self, move: Mapping[int, Arrangement]) -> bool:
+        changed = [move.get(i, a) for i, a in enumerate(self.present)]
+        if all(a is b for a, b in zip(changed, self.present, strict=True)):
+            return False
+        composed = self._play(changed)
+        score = self._score(changed, composed)
+        if not _better(score, self.score):
+            return False
+        self.present, self.composed, self.score = changed, composed, score
+        return True
+
+    def _play(self, arrangements: Sequence[Arrangement]) -> Composition:
+        composed = compose(self.plan, self.topology.machine, self.demands, arrangements)
+        self.played += composed.flows
+        return composed
+
+    def _score(self, arrangements: Sequence[Arrangement], composed: Composition) -> Score:
+        ends = [p.finish for p in sorted(composed.parts, key=lambda p: p.name)]
+        return self._excess(arrangements, composed), composed.makespan, sum(ends)
+
+    def _excess(self, arrangements: Sequence[Arrangement], composed: Composition) -> float:
+        """How far the hosts' pinned memory and cores are overdrawn, as a share of what there is."""
+        machine = self.topology.machine
+        if len(arrangements) == 1 and self.demands[0].members == 1:
+            return 0.0
+        excess = 0.0
+        taken = pinned_by_tool(machine, self.demands, arrangements, composed)
+        for name, (pinned, workers) in sorted(taken.items()):
+            host = machine.nodes[name]
+            if isinstance(host, Ram):
+                budget = pinned_budget(host, self.plan.budget.pinned)
+                excess += max(0.0, pinned / max(1, budget) - 1)
+                cores = min(host.cores, self.plan.budget.cores or host.cores)
+                excess += max(0.0, workers / cores - 1)
+        return excess
+
+    def chosen(self, i: int) -> Chosen:
+        """The demand with what was taken in the end."""
+        demand, taken = self.demands[i], self.present[i]
+        rejected = self.rejected.get(i, ())
+        first = self.options[i][0]
+        if taken is not first:
+            rejected = (shared_instead(first, taken, demand), *rejected)
+            mine = taken.candidate.way
+            rejected = tuple(
+                r for r in rejected if (r.strategies, r.route) != (mine.names, mine.places)
+            )
+        return Chosen(demand, taken, told_once(rejected))
+
+
+def _single_way(options: Sequence[Arrangement]) -> Arrangement:
+    """The best arrangement with one way only."""
+    return next((a for a in options if len(a.lanes) == 1), options[0])
+
+
+def _better(score: Score, present: Score) -> bool:
+    for new, old in zip(score, present, strict=True):
+        if new < old * BETTER:
+            return True
+        if new * BETTER > old:
+            return False
+    return False
+
+
+def _used(arrangement: Arrangement) -> set[str]:
+    return {name for lane in arrangement.lanes for f in lane.fluids for name in f.charges}

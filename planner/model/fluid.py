@@ -1,0 +1,167 @@
+"""A pipeline as a fluid {delay, work, cap, charges}: alone it takes what the pipeline takes.
+
+`delay` holds latency, fill and drain; `cap` is the pipeline's own throughput. Resources are shares
+of a server: their capacity is 1 and a charge is seconds per byte. What is charged beside the
+stages' own servers: the opposite direction of a link where the machine says that it suffers
+(`against`), the ports that links share, and a GPU's processors for a copy inside its memory, which
+is done by them (copy engines are not: NVIDIA/nccl#2177 measures the difference).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from planner.machine.schema import Machine
+from planner.model.known import trace as follow
+from planner.model.movement import Movement
+from planner.model.pipeline import Stage
+from planner.model.strategies import Shape
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Fluid:
+    """A pipeline as a fluid.
+
+    Seconds it takes alone, seconds of them before it flows, its rate alone, seconds of each
+    resource per byte, and the busy seconds of each of its stages. `weight` is its share of a FIFO
+    server among others: the bytes that it keeps outstanding, in MiB. `holds` is how long one chunk
+    of it keeps each engine from anybody else.
+    """
+
+    total: float
+    delay: float
+    cap: float
+    charges: Mapping[str, float]
+    busy: tuple[float, ...]
+    weight: float = 1.0
+    holds: Mapping[str, float] = field(default_factory=dict)
+
+
+STILL = Fluid(0.0, 0.0, float("inf"), {}, ())
+"""Nothing moves: a flow of the simulation that only waits for others."""
+
+
+def waits(seconds: float) -> Fluid:
+    """Nothing moves for so long."""
+    return Fluid(seconds, seconds, float("inf"), {}, ())
+
+
+def fluid(movement: Movement, shape: Shape) -> Fluid:
+    """What the simulation needs to know of one repeat of a movement."""
+    trace = follow(movement, shape)
+    if trace.total_s == 0.0:
+        return Fluid(0.0, 0.0, float("inf"), {}, trace.busy_s)
+    stages = movement.stages(shape)
+    charges: dict[str, float] = {}
+    for stage, busy in zip(stages, trace.busy_s, strict=True):
+        for resource, per_byte in stage.charges.items():
+            # An engine's own charge is what it really served, so a short last chunk counts too.
+            own = (
+                stage.kind == "engine" and resource == stage.resource and stage.cause != "host_copy"
+            )
+            value = busy / movement.size if own else per_byte
+            charges[resource] = charges.get(resource, 0.0) + value
+    cap = movement.throughput(shape)
+    cap = max(cap, movement.size / trace.total_s)  # few chunks never fill the pipeline
+    cap = min([cap, *(1 / c for c in charges.values() if c > 0)])
+    delay = max(0.0, trace.total_s - movement.size / cap)
+    total = trace.total_s
+    aside = _aside(movement, charges)
+    shared = [1 / c for c in aside.values() if c > 0]
+    if shared and min(shared) < cap:  # a port slower than the link itself
+        cap = min(shared)
+        total = delay + movement.size / cap
+    return Fluid(
+        total,
+        delay,
+        cap,
+        charges | aside,
+        trace.busy_s,
+        _weight(shape, charges),
+        _holds(stages, shape),
+    )
+
+
+def _holds(stages: Sequence[Stage], shape: Shape) -> dict[str, float]:
+    return {
+        stage.resource: stage.seconds(shape.chunk) for stage in stages if stage.kind == "engine"
+    }
+
+
+def _weight(shape: Shape, charges: Mapping[str, float]) -> float:
+    """Outstanding bytes in MiB; processors deal out their time evenly instead."""
+    return 1.0 if any(name.endswith(".local") for name in charges) else shape.ring / MIB
+
+
+def _aside(movement: Movement, charges: Mapping[str, float]) -> dict[str, float]:
+    """What a byte takes of servers that none of the stages stands for."""
+    machine = movement.crossings[0].machine
+    found: dict[str, float] = {}
+    for crossing in movement.crossings:
+        if not crossing.link or crossing.resource not in charges:
+            continue
+        other, opposite = crossing.opposite()
+        if opposite is not None and opposite.against > 0 and other not in charges:
+            found[other] = opposite.against / opposite.rate
+        for name, rate in _ports(machine, crossing.link, crossing.start):
+            found[name] = found.get(name, 0.0) + 1 / rate
+    for name, per_byte in charges.items():
+        if name.endswith(".local"):
+            found[f"{name.removesuffix('.local')}.compute"] = per_byte
+    return found
+
+
+def _ports(machine: Machine, link: str, start: str) -> Iterator[tuple[str, float]]:
+    """The shared ports that a byte passes on its way through a link from `start`."""
+    wire = machine.links[link]
+    leaves, enters = wire.ports or (None, None)
+    if start != wire.ends[0]:
+        leaves, enters = enters, leaves
+    if leaves is not None and machine.ports[leaves].forward:
+        yield f"{leaves}.forward", machine.ports[leaves].forward or 1.0
+    if enters is not None and machine.ports[enters].backward:
+        yield f"{enters}.backward", machine.ports[enters].backward or 1.0
+
+
+def streamed(first: Fluid, rest: Sequence[Movement], shape: Shape) -> Fluid:
+    """The fluid of movements that hand over chunk by chunk instead of as a whole.
+
+    Notes
+    -----
+    T = fill of every movement + size / the slowest rate. A movement behind the first takes its own
+    time for one chunk longer, t(c) and its latency, whatever limits: chunks are equal.
+    """
+    found = first
+    for movement in rest:
+        stages = movement.stages(shape)
+        charges = dict(found.charges)
+        for stage in stages:
+            for name, per_byte in stage.charges.items():
+                charges[name] = charges.get(name, 0.0) + per_byte
+        charges |= _aside(movement, charges)
+        chunk = min(shape.chunk, movement.size)
+        fill = sum(stage.seconds(chunk) + stage.lag for stage in stages)
+        cap = min(found.cap, *(chunk / stage.seconds(chunk) for stage in stages))
+        cap = min([cap, *(1 / c for c in charges.values() if c > 0)])
+        size = movement.size
+        found = replace(
+            found,
+            total=found.delay + fill + size / cap,
+            delay=found.delay + fill,
+            cap=cap,
+            charges=charges,
+            holds={**found.holds, **_holds(stages, shape)},
+        )
+    return found
+
+
+def uneven_end(moves: Fluid, chunk: int) -> Fluid:
+    """One of several ways that take chunks from one queue.
+
+    Their last chunks end up to one chunk's time apart, half of it on average.
+    """
+    wait = chunk / moves.cap / 2
+    return replace(moves, total=moves.total + wait, delay=moves.delay + wait)

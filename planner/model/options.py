@@ -1,0 +1,49 @@
+"""What one flow could do besides what is best for it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from planner.machine.schema import Machine
+from planner.model.arrange import Arrangement, Lane, alone
+from planner.model.choose import Candidate, Decision, evaluate
+from planner.model.need import Need
+
+BEST_WAYS = 4
+"""Ways of each flow that are looked at together with other flows."""
+SLOWEST = 4.0
+"""A way that takes so many times the best one's time alone cannot be made up for by sharing."""
+FEWER = (2, 4, 8)
+"""Divisors of the workers and of the ring: shares of two, four and eight flows."""
+
+
+def other_ways(need: Need, decision: Decision) -> list[Arrangement]:
+    """The best few of the other ways, each at its own best shape."""
+    limit = SLOWEST * decision.best.duration(need.repeat)
+    near = [c for c in decision.others if c.duration(need.repeat) <= limit]
+    return [alone(need, candidate) for candidate in near[: BEST_WAYS - 1]]
+
+
+def smaller(machine: Machine, need: Need, candidate: Candidate) -> Iterator[Arrangement]:
+    """The same way with fewer workers, and with a smaller ring."""
+    workers = max((s.workers for s in candidate.shapes), default=1)
+    tries = [replace(need, cores=max(1, workers // k)) for k in FEWER if workers > 1]
+    if candidate.ring:
+        tries += [replace(need, pinned_budget=max(1, candidate.ring // k)) for k in FEWER]
+    for other in tries:
+        found = evaluate(machine, other, candidate.way)
+        if not isinstance(found, str):
+            yield Arrangement((Lane(need, found),))
+
+
+def distinct(options: Sequence[Arrangement]) -> list[Arrangement]:
+    """Each way with each shape once, in order."""
+    found: dict[object, Arrangement] = {}
+    for option in options:
+        key = tuple(
+            (lane.candidate.way.names, lane.candidate.way.places, lane.candidate.shapes)
+            for lane in option.lanes
+        )
+        found.setdefault(key, option)
+    return list(found.values())

@@ -1,0 +1,189 @@
+"""What depends on who is under way at the same time: found in one simulation, put into the next.
+
+- **Rings.** Staged flows of one host share its caches: the copy capacity is that of all their
+  workers and of the sum of their rings. The charge of each is the mean of 1 / C over its own time.
+- **Residual of a chunk.** Strict priorities cannot take back a chunk that is being served: a flow
+  that finds a lower class on an engine waits for one chunk of it first, at most.
+- **One at a time.** Compute blocks of one GPU run one after another, in the order in which they
+  become ready.
+
+`refine` returns the corrections that a result calls for; they are final when they no longer change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from planner.machine.replicate import members
+from planner.machine.schema import Machine
+from planner.model.build import Build
+from planner.model.fluid import Fluid
+from planner.model.movement import Movement
+from planner.model.simulate import FluidResult
+from planner.model.strategies import Shape
+
+Key = tuple[int, int, int]
+"""(job, lane, step): the same movement in all its repeats."""
+
+
+@dataclass(frozen=True)
+class Corrections:
+    """Factors of copy charges, upper bounds of rates, extra delays, and further `after`."""
+
+    copies: Mapping[Key, tuple[float, float]] = field(default_factory=dict)
+    delays: Mapping[Key, float] = field(default_factory=dict)
+    queues: frozenset[tuple[int, int]] = frozenset()
+
+
+NONE = Corrections()
+
+
+def refine(made: Build, machine: Machine, result: FluidResult, present: Corrections) -> Corrections:
+    """The corrections for the overlaps of a result; equal to `present` when they are settled."""
+    spans: dict[Key, list[tuple[float, float]]] = {}
+    for i, spec in enumerate(made.specs):
+        if spec.kind == "move" and spec.work > 0:
+            span = result.ready[i], result.finish[i]
+            spans.setdefault((spec.job, spec.lane, spec.step), []).append(span)
+    return Corrections(
+        copies=_copies(made, machine, spans),
+        delays=_delays(made, spans),
+        queues=present.queues | _queues(made, result),
+    )
+
+
+class _Copier:
+    """A movement with a copy stage: its workers, its ring, and its charge at other totals."""
+
+    def __init__(self, movement: Movement, shape: Shape, resource: str, times: int) -> None:
+        self.movement, self.shape, self.resource = movement, shape, resource
+        self.times = times
+        self.own = self.charge(shape.workers, shape.ring)
+        self._known: dict[tuple[int, int], tuple[float, float]] = {}
+
+    def charge(self, workers: int, ring: int) -> float:
+        """Seconds of the host's copying per byte if all had these workers and this ring."""
+        chunk = max(1, ring // (workers * self.shape.depth))
+        probe = Shape(chunk, self.shape.depth, workers)
+        stages = self.movement.stages(probe)
+        return sum(stage.charges.get(self.resource, 0.0) for stage in stages)
+
+    def among(self, workers: int, ring: int) -> tuple[float, float]:
+        """Factor of the charge, and seconds per byte of its own workers, among all these."""
+        if (workers, ring) == (self.shape.workers, self.shape.ring):
+            return 1.0, self.own
+        if (workers, ring) not in self._known:
+            both = self.charge(workers, ring) / self.own, self.charge(self.shape.workers, ring)
+            self._known[workers, ring] = both
+        return self._known[workers, ring]
+
+
+def _copiers(made: Build, machine: Machine, keys: Sequence[Key]) -> dict[str, dict[Key, _Copier]]:
+    """All copying movements by the host that copies."""
+    found: dict[str, dict[Key, _Copier]] = {}
+    for job, lane, step in keys:
+        arrangement, number = made.lanes[job, lane]
+        own = arrangement.lanes[number]
+        count = made.specs[made.jobs[job].setup].members
+        for name in own.fluids[step].charges:
+            if name.endswith(".copy"):
+                times = max(1, count // members(machine, name))
+                copier = _Copier(own.movements[step], own.candidate.shapes[step], name, times)
+                if copier.own > 0:
+                    found.setdefault(name, {})[job, lane, step] = copier
+    return found
+
+
+def _copies(
+    made: Build, machine: Machine, spans: Mapping[Key, Sequence[tuple[float, float]]]
+) -> dict[Key, tuple[float, float]]:
+    """Mean factor of each copier's charge over its own time, and the rate of its own workers."""
+    found: dict[Key, tuple[float, float]] = {}
+    for copiers in _copiers(made, machine, sorted(spans)).values():
+        if len(copiers) == 1 and next(iter(copiers.values())).times == 1:
+            continue
+        found |= _swept(copiers, spans)
+    return found
+
+
+def _swept(
+    copiers: Mapping[Key, _Copier], spans: Mapping[Key, Sequence[tuple[float, float]]]
+) -> dict[Key, tuple[float, float]]:
+    changes = sorted(
+        (time, turn, key)
+        for key in copiers
+        for start, end in spans[key]
+        if end > start
+        for time, turn in ((start, 1), (end, 0))
+    )
+    active: dict[Key, _Copier] = {}
+    sums = {key: [0.0, 0.0, 0.0] for key in copiers}
+    for (now, turn, key), (then, _, _) in pairwise([*changes, (changes[-1][0], 0, (0, 0, 0))]):
+        if turn:
+            active[key] = copiers[key]
+        else:
+            active.pop(key, None)
+        if then <= now or not active:
+            continue
+        workers = sum(c.times * c.shape.workers for c in active.values())
+        ring = sum(c.times * c.shape.ring for c in active.values())
+        for name, copier in active.items():
+            factor, own = copier.among(workers, ring)
+            row = sums[name]
+            row[0] += then - now
+            row[1] += (then - now) * factor
+            row[2] += (then - now) * own
+    return {
+        key: (round(row[1] / row[0], 9), row[0] / row[2] if row[2] > 0 else float("inf"))
+        for key, row in sums.items()
+        if row[0] > 0 and abs(row[1] - row[0]) > 1e-12 * row[0]
+    }
+
+
+def _delays(made: Build, spans: Mapping[Key, Sequence[tuple[float, float]]]) -> dict[Key, float]:
+    """One chunk of the lower classes that are found on the same engine, the longest of them."""
+    classes = {spec.priority for spec in made.specs if spec.kind == "move"}
+    if len(classes) < 2:
+        return {}
+    moves: dict[Key, tuple[int, Fluid]] = {}
+    for spec in made.specs:
+        if spec.kind == "move":
+            moves.setdefault((spec.job, spec.lane, spec.step), (spec.priority, spec.moves))
+    found: dict[Key, float] = {}
+    for key, own in spans.items():
+        priority, fluid = moves[key]
+        wait = 0.0
+        for other, theirs in spans.items():
+            below, lower = moves[other]
+            shared = lower.holds.keys() & fluid.holds.keys()
+            if below < priority and shared and _begins_within(own, theirs):
+                wait = max([wait, *(lower.holds[name] for name in shared)])
+        if wait > 0.0:
+            found[key] = wait
+    return found
+
+
+def _begins_within(
+    own: Sequence[tuple[float, float]], theirs: Sequence[tuple[float, float]]
+) -> bool:
+    """Whether the first of our spans to be served can find one of theirs under way."""
+    return any(a < end and start < b for a, b in own for start, end in theirs)
+
+
+def _queues(made: Build, result: FluidResult) -> frozenset[tuple[int, int]]:
+    """(earlier, later) for compute blocks of one GPU that would run at the same time."""
+    by_gpu: dict[str, list[int]] = {}
+    for i, spec in enumerate(made.specs):
+        if spec.kind == "compute" and spec.work > 0:
+            by_gpu.setdefault(made.jobs[spec.job].gpu, []).append(i)
+    found = set()
+    for several in by_gpu.values():
+        if len({made.specs[i].job for i in several}) < 2:
+            continue
+        several.sort(key=lambda i: (result.ready[i], made.specs[i].name, made.specs[i].repeat))
+        for earlier, later in pairwise(several):
+            if result.begin[later] < result.finish[earlier] * (1 - 1e-12):
+                found.add((earlier, later))
+    return frozenset(found)
