@@ -157,7 +157,7 @@ def _asked() -> Iterator[Asked]:
                 "the rate is the answer", given=True)  # fmt: skip
     for size, seconds, says in (
         ("64KiB", None, "straight, as below the published crossover at 256 KiB"),
-        ("16MiB", 16 * MIB / 20.95e9, "staged, as above it"),
+        ("8MiB", 8 * MIB / 20.95e9, "staged, as above it"),
     ):
         yield Asked("X11", "https://github.com/openucx/ucx/pull/5742",
                     f"{size} between GPUs of two hosts, choice free", seconds,
