@@ -86,8 +86,8 @@ def test_a_pair_that_shares_its_uplink_is_slower_than_one_across(
 ) -> None:
     # Each direction of the near pair's uplink carries both copies: half of its rate B. Across, each
     # direction of a GPU's link shares with the other: B / (1 + m), m = 0.296. So the ratio is
-    # (1 + m) / 2 = 0.648 whatever B is, and a little more, as the first and the last chunk weigh more
-    # on the faster pair. The report has 6.11 / 8.58 = 0.712 and a tolerance of 25 %.
+    # (1 + m) / 2 = 0.648 whatever B is, and a little more, as the first and the last chunk weigh
+    # more on the faster pair. The report has 6.11 / 8.58 = 0.712 and a tolerance of 25 %.
     near, far = found["C13", "near_out"], found["C13", "far_out"]
     ratio = near.predicted_bytes_per_s / far.predicted_bytes_per_s
     assert ratio == pytest.approx((1 + 0.296) / 2, rel=0.03)
