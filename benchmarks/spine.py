@@ -3,8 +3,8 @@
     python benchmarks/spine.py --size 8GB --out benchmarks/results/spine-h200.json
 
 Calibrates, then executes four plans of the same size and holds each against what the hardware
-does without a plan: one big `memcpyAsync` from pinned memory, timed right before and right after. Without
-a GPU the same script runs on the host backend and says so.
+does without a plan: one big `memcpyAsync` from pinned memory, timed right before and right after.
+Without a GPU the same script runs on the host backend and says so.
 """
 
 from __future__ import annotations
