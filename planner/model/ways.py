@@ -163,6 +163,8 @@ def _label(machine: Machine, need: Need, route: Route) -> Iterator[Way]:
                 continue
             if at > 0 and before in strategy.starts:
                 continue
+            if at < len(steps) - 1 and not strategy.resides:
+                continue  # what a GPU reads in place it has not got, and cannot hand on
             for after in _afters(machine, need, steps, at, strategy):
                 for rest in extend(at + 1, after):
                     yield ((step, strategy, before, after), *rest)

@@ -14,6 +14,7 @@ from planner.model.strategies import (
     managed,
     mapping,
     network,
+    numa,
     pageable,
     pinned,
     staged,
@@ -51,6 +52,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     gpu_gpu.RELAY_OUT,
     gpu_gpu.RELAY_IN,
     *network.NETWORK,
+    *numa.NUMA,
 )
 """Every strategy that crosses a link."""
 

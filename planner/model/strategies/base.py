@@ -24,6 +24,7 @@ Kind = Literal[
     "mapped",  # host memory that a GPU addresses: a registered mapping, a user's mapped buffer
     "managed",  # memory that the driver moves between host and GPU by page
     "mapping",  # a file mapped into memory, whose pages come when they are touched
+    "far",  # host memory of another socket, on its way through the link between sockets
     "fill",  # a ring that the CPU fills and a copy engine empties
     "wc",  # the same in write-combined memory, which the CPU must not read
     "drain",  # a ring that a copy engine fills and the CPU empties
@@ -36,7 +37,7 @@ Kind = Literal[
 ]
 RINGS: frozenset[Kind] = frozenset({"fill", "wc", "drain", "relay"})
 """Kinds of memory that hold only some chunks at a time and so couple the hops beside them."""
-PASSING: frozenset[Kind] = frozenset({"mapping", "tcp", "tls", "rdma"})
+PASSING: frozenset[Kind] = frozenset({"mapping", "far", "tcp", "tls", "rdma"})
 """Kinds in which bytes do not rest at all: whatever takes them on runs together with what gave."""
 COUPLED: frozenset[Kind] = RINGS | PASSING
 

@@ -145,6 +145,11 @@ def _across(crossing: Crossing, _shape: Shape) -> tuple[Stage, ...]:
     return _streams(crossing, through=True)
 
 
+def _from_remote(crossing: Crossing, _shape: Shape) -> tuple[Stage, ...]:
+    """A place that says nothing of itself sends as fast as the streams carry."""
+    return _streams(crossing, through=False)
+
+
 def _plain_direct(crossing: Crossing, _shape: Shape) -> tuple[Stage, ...]:
     """Host to host where the machine names no adapters."""
     return _streams(crossing, through=False)
@@ -187,6 +192,7 @@ def _sockets(name: str, kind: Kind) -> tuple[Strategy, ...]:
             ends=kinds("mapped"),
         ),
         Strategy(name, ("nic", "remote"), passing, remote, wire, _across, connect),
+        Strategy(name, ("remote", "nic"), remote, passing, wire, _from_remote, connect),
         Strategy(
             name,
             ("ram", "ram"),
@@ -199,6 +205,16 @@ def _sockets(name: str, kind: Kind) -> tuple[Strategy, ...]:
             ends=kinds("mapped"),
         ),
         Strategy(name, ("ram", "remote"), _SENDS, remote, wire, direct, connect, starts=_PINNED),
+        Strategy(
+            name,
+            ("remote", "ram"),
+            remote,
+            _RECEIVES,
+            wire,
+            direct,
+            connect,
+            ends=kinds("mapped"),
+        ),
     )
 
 

@@ -61,7 +61,8 @@ def _stages(crossing: Crossing, _shape: Shape) -> tuple[Stage, ...]:
     cause: Cause = "page_faults" if faults > 1 / curve.rate else "host_copy"
     return (
         Stage(
-            crossing.resource,
+            # A thread that waits for pages holds no link.
+            f"{crossing.host}.faults" if cause == "page_faults" else crossing.resource,
             "engine",
             lambda length: service(length) + length * faults,
             lag=lag,

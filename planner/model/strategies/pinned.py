@@ -27,9 +27,11 @@ def no_engine(crossing: Crossing) -> str | None:
 
 
 def engine(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
-    """The copy engine on pinned memory."""
+    """The copy engine on pinned memory; from another socket's, as fast as the bytes come."""
     curve = crossing.curve("pinned", "registered")
-    return (dma(crossing, curve, shape),) if curve else ()
+    if curve is None:
+        return ()
+    return (replace(dma(crossing, curve, shape), through=crossing.before == "far"),)
 
 
 def _no_registered(crossing: Crossing) -> str | None:
@@ -115,7 +117,7 @@ _DEVICE = kinds("device")
 H2D_PINNED = Strategy(
     "pinned",
     UP,
-    kinds("pinned", "mapped", "fill"),
+    kinds("pinned", "mapped", "fill", "far"),
     _DEVICE,
     no_engine,
     engine,
@@ -126,7 +128,7 @@ D2H_PINNED = Strategy(
     "pinned",
     DOWN,
     _DEVICE,
-    kinds("pinned", "mapped", "drain"),
+    kinds("pinned", "mapped", "drain", "far"),
     no_engine,
     engine,
     nothing,

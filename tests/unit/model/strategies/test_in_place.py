@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from planner.machine.load import load_machine
 from planner.machine.schema import Machine
+from planner.machine.topology import Topology
 from planner.model.need import Need, Pins
 from planner.model.strategies import Use
+from planner.model.ways import ways
 from tests.helpers.machines import GB, affine, one_gpu
 from tests.helpers.variants import DOWN, UP, by, changed, every, reason, upload
 
@@ -108,3 +111,12 @@ def test_ordinary_memory_must_be_copied_into_managed_memory() -> None:
     host = machine(setup={"touch_fresh": 5e9, "register": 1e18})
     found = by(host, upload(4 * GB, use=RARE), "managed_host")
     assert found.setup_seconds == pytest.approx(1.0)
+
+
+def test_what_a_gpu_reads_in_place_it_cannot_hand_on() -> None:
+    # Two GPUs with a link between them: only the one that reads has a way, and it is one hop.
+    machine = load_machine("pcie4-a100")
+    need = Need("n", "host0", "gpu0", GB, "mapped", "device", 16 * GB, 8)
+    names = [way.names for way in ways(Topology(machine), need)]
+    assert ("zero_copy",) in names
+    assert [name for name in names if "zero_copy" in name and len(name) > 1] == []

@@ -47,6 +47,14 @@ def test_registering_a_half_cold_file_reads_it_first() -> None:
     assert steps["map and register the file"] == pytest.approx(0.2)
 
 
+def test_a_copy_that_waits_for_pages_leaves_the_wire_to_others() -> None:
+    # 4 GB by faults at 1 GB/s; the wire of 10 GB/s is busy for 0.4 s of the 5 that it takes.
+    cold = by(machine(), load(4 * GB, cached=0.0), "mmap", "pageable")
+    (stage,) = cold.way.movements[0].stages(cold.shapes[0])
+    assert (stage.resource, stage.cause) == ("host0.faults", "page_faults")
+    assert stage.charges["pcie0.forward"] * 4 * GB == pytest.approx(0.4)
+
+
 def test_a_ring_fed_from_a_mapping_pays_for_its_faults() -> None:
     # All threads copy at 20 GB/s and fault at 10 in turn: 1 / (1/20 + 1/10) = 6.67 GB/s.
     found = by(machine(), load(4 * GB), "mmap", "staged")

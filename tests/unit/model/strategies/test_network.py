@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from planner.errors import InfeasibleError
+from planner.machine.schema import Machine
+from planner.machine.topology import Topology
+from planner.model.choose import decide
 from planner.model.need import Need, Pins
 from planner.model.strategies import Kind
 from tests.helpers.machines import GB, affine
@@ -143,3 +146,16 @@ def test_a_socket_between_two_parts_of_one_host_is_no_network() -> None:
     machine = changed(two_hosts(adapters=False), {"links.net0.kind": "interconnect"})
     with pytest.raises(InfeasibleError, match="tcp: net0 is no network"):
         every(machine, between())
+
+
+def test_a_store_that_says_nothing_of_itself_can_be_read_from() -> None:
+    # 8 streams of 0.5 GB/s out of the store: 8 GB in 2 s, into the host and on into its GPU.
+    machine = two_hosts().model_dump(mode="json", by_alias=True)
+    way = {"rate": 10e9, "curves": {"tcp": affine(0.5e9)}}
+    wire = {"kind": "network", "ends": ["nic0", "store"], "forward": way, "backward": way}
+    nodes = {**machine["nodes"], "store": {"kind": "remote"}}
+    links = {**machine["links"], "net1": wire}
+    store = Machine.model_validate(machine | {"nodes": nodes, "links": links})
+    for end, last in (("host0", "pageable"), ("gpu0", "device")):
+        need = Need("n", "store", end, 8 * GB, "remote", last, 16 * GB, 8, pins=Pins(workers=8))  # type: ignore[arg-type]
+        assert decide(Topology(store), need).best.steady == pytest.approx(2.0, rel=0.02)
