@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Every strategy once on this computer's GPU, small, verified: a minute before longer measurements.
+# The GPU session of a release: tests on the device, then the main job three times over.
+#     benchmarks/gpu_smoke.sh RESULTS_FOLDER
 set -u
-export PLANNER_CACHE_DIR="${PLANNER_CACHE_DIR:-$(mktemp -d)}"
-run() { echo "== $*"; python3 -m planner execute "$@" --no-progress; }
-python3 -m planner calibrate -o "${OUT:-.}/machine.yaml"
-run plans/llm_load.yaml --set weights=2GB
-run plans/pinned_vs_pageable.yaml
-run plans/checkpoint_save.yaml --set "weights=2GB"
+results=${1:-benchmarks/results}
+export PLANNER_CACHE_DIR="${PLANNER_CACHE_DIR:-$(mktemp -d)}" PYTHONUNBUFFERED=1
+python3 -m pytest -q -m gpu tests/gpu -p no:cacheprovider -o addopts="" 2>&1 | tail -4
+for turn in 1 2 3; do
+    python3 benchmarks/spine.py --size 8GB --out "$results/spine-h200-$turn.json"
+done
