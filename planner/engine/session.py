@@ -151,8 +151,8 @@ class Session:
         if wanted is None:
             return pagecache.state_of(pagecache.resident(files))
         if wanted >= 1 and not flow.samples and flow.first is None:
-            # Pages that were just written count as used once; the next reader pays for marking
-            # them as used often, 20 % of a load, and no later one does.
+            # Whoever reads freshly written pages first also pays for marking them as used; a file
+            # that is warm because it was read before has that behind it.
             pagecache.warm(files)
         state = pagecache.enforce(files, wanted)
         if wanted <= 0 and state not in ("cold", "guest-cold"):

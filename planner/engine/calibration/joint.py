@@ -30,6 +30,8 @@ CHUNK: Final = 4 * MIB
 SMALL: Final = MIB
 """The smallest chunk that is run."""
 ROUNDS: Final = 3
+OUTWARD: Final[frozenset[CopyName]] = frozenset({"save", "save_memory"})
+"""Copies out of a ring that the GPU filled."""
 SAVED: Final = 4
 """Part of the stock that is saved in a run: new pages of the page cache come at 2 to 5 GB/s, a
 tenth of what the other copies reach."""
@@ -46,16 +48,20 @@ class Stock:
     size: int
 
 
-def shapes(workers: Sequence[int], size: int) -> list[Shape]:
+def shapes(workers: Sequence[int], size: int, *, outward: bool = False) -> list[Shape]:
     """Two slots each for every number of workers, and one slot each for one of the largest.
 
     The largest numbers are run with small chunks too. Their rings stay in cache, so they would be
     what is chosen, were it not for what each chunk costs the interpreter and the driver: their
     locks are taken in turn (65 us a chunk with twelve workers on one H200), and with few cores a
-    chunk is handed to another thread and back.
+    chunk is handed to another thread and back. Outward, where copies are slower and flatter in
+    the workers, the fewest, a middle number and the most of them will do.
     """
     chunk = min(CHUNK, max(MIB, size // 16))
     small = max(SMALL, chunk // (4 if max(workers) <= FEW_CORES else 2))
+    if outward:
+        few = {workers[0], workers[len(workers) // 2], workers[-1]}
+        return [Shape(chunk, 2, count) for count in sorted(few)]
     found = [Shape(chunk, 2, count) for count in workers]
     found += [Shape(small, 2, count) for count in workers[-2:] if small < chunk]
     # With the most workers the locks may set the pace, which one slot or two do not change.
@@ -90,7 +96,7 @@ def run(
     with contextlib.ExitStack() as undo:
         cells = [
             Cell(shape, _pipeline(backend, machine, copy, stock, shape, undo), shape.workers + 1)
-            for shape in shapes(workers, size)
+            for shape in shapes(workers, size, outward=copy in OUTWARD)
         ]
         for cell in cells:
             cell.run()  # the first run warms caches and wakes the links
