@@ -15,7 +15,6 @@ import yaml
 from pydantic import ValidationError
 
 from planner.errors import Fault, MachineError
-from planner.machine.dump import dump_machine
 from planner.machine.names import name_faults
 from planner.machine.override import with_overrides
 from planner.machine.schema import Machine
@@ -25,7 +24,6 @@ from planner.machine.written import Mark, Path as KeyPath, Written, nearest_of
 __all__ = [
     "CATALOG",
     "catalogue",
-    "dump_machine",
     "knows_spread",
     "load_machine",
     "parse_machine",

@@ -28,7 +28,7 @@ COARSE_CHUNKS: frozenset[int] = frozenset({256 * 1024} | {MIB << k for k in rang
 COARSE_WORKERS: frozenset[int] = frozenset({1, 2, 4, 8, 12, 16, 24, 32, 64})
 FEW_SHAPES = 64
 """So many shapes are all looked at."""
-CENTRES = 4
+CENTRES = 3
 """Shapes of the coarse grid whose neighbours are looked at."""
 FLAT = 0.005
 """Shapes within half a per cent of the best are as good: far below what any prediction resolves."""
@@ -91,12 +91,18 @@ def _steadier(one: Choice, two: Choice) -> Choice:
 
 
 def _scored(movement: Movement, fitting: Sequence[Shape]) -> list[tuple[float, Shape]]:
-    """The shapes with their seconds: every other chunk and worker, then what lies around the best.
+    """The shapes with their seconds: every other chunk and worker, then all around the best.
 
     The time is flat around its optimum and rises on both sides, so the coarse grid cannot miss it
     by more than a step.
     """
-    coarse = [s for s in fitting if s.chunk in COARSE_CHUNKS and s.workers in COARSE_WORKERS]
+    depths = {s.depth for s in fitting}
+    depth = 2 if 2 in depths else min(depths)
+    coarse = [
+        s
+        for s in fitting
+        if s.depth == depth and s.chunk in COARSE_CHUNKS and s.workers in COARSE_WORKERS
+    ]
     if len(fitting) <= FEW_SHAPES or not coarse:
         return [(_score(movement, s), s) for s in fitting]
     found = {s: _score(movement, s) for s in coarse}
