@@ -46,9 +46,9 @@ class Hop(Result):
     start: str
     end: str
     strategy: str
-    chunk_bytes: int
-    depth: int = 1
-    workers: int = 1
+    chunk_bytes: int = Field(ge=0)
+    depth: int = Field(default=1, ge=1)
+    workers: int = Field(default=1, ge=1)
     coupled: bool = False
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from typing import Any, Final
@@ -34,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line `arguments` (those of the process if `None`); the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     session = Session()
+    _end_like_ctrl_c()
     before = gc.get_threshold()
     gc.set_threshold(_COLLECT_AFTER, *before[1:])
     try:
@@ -49,6 +52,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+def _end_like_ctrl_c() -> None:
+    """Let a request to end clean up as Ctrl-C does; without it scratch files would stay."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) == signal.SIG_DFL:  # `nohup` has its own wish
+                signal.signal(number, interrupt)
+
+
 def _run(given: list[str], session: Session) -> int:
     try:
         answer = group().main(args=given, prog_name="planner", standalone_mode=False, obj=session)
@@ -59,6 +74,10 @@ def _run(given: list[str], session: Session) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted(_console(session, given))
     except BrokenPipeError:
+        raise
+    except SystemExit as end:  # typer leaves like this when the reader of our output has left
+        if isinstance(end.__context__, BrokenPipeError):
+            raise end.__context__ from None
         raise
     except Exception as error:  # noqa: BLE001 - the one place where a bug becomes an exit code
         return _bug(error, _console(session, given))

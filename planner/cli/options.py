@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import typer
 
 from planner.cli.console import Console, Manners
+from planner.errors import InputError
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Output = Annotated[
@@ -72,6 +74,17 @@ class Session:
     console: Console | None = None
 
 
+def _keep_input(output: str | None, given: Iterable[object]) -> None:
+    """Raise `InputError` where `-o` names a file that the verb reads."""
+    if output in (None, "-") or not Path(str(output)).exists():
+        return
+    for value in given:
+        for item in value if isinstance(value, list) else [value]:
+            read = isinstance(item, str | Path) and Path(item).exists()
+            if read and Path(str(output)).samefile(str(item)):
+                raise InputError(f"-o {output} is what is read", hint="name another file")
+
+
 def verb(function: Callable[..., int]) -> Callable[..., int]:
     """Give `function` the options that every verb has, and hand it a `console` made of them.
 
@@ -86,6 +99,7 @@ def verb(function: Callable[..., int]) -> Callable[..., int]:
         session = ctx.find_object(Session) or Session()
         session.verb = function.__name__
         session.console = Console(Manners(**{**shared, "output": None}))
+        _keep_input(shared["output"], given.values())
         session.console = Console(Manners(**shared))
         return function(**given, console=session.console)
 

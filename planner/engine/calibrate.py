@@ -23,7 +23,7 @@ from planner.engine.calibration.coupling import Joint, coupled
 from planner.engine.calibration.rounds import Cell, sample
 from planner.engine.progress import Progress, Quiet
 from planner.engine.sample import SWITCH_S
-from planner.errors import UnavailableError
+from planner.errors import InputError, UnavailableError
 from planner.machine.discover import discover
 from planner.machine.discover_gpus import read_gpus
 from planner.machine.schema import CopyName, Machine
@@ -61,7 +61,12 @@ def backend_name(backend: str) -> str:
 
 
 def scratch_folder(folder: Path | None) -> Path:
-    """The folder of the disk to measure: as given, else where temporary files go."""
+    """The folder of the disk to measure: as given, else where temporary files go.
+
+    Raises `InputError` if the given one does not exist.
+    """
+    if folder is not None and not folder.is_dir():
+        raise InputError(f"there is no folder {folder} to measure", hint="make it, or name another")
     return folder if folder is not None else Path(tempfile.gettempdir())
 
 

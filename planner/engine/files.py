@@ -148,10 +148,18 @@ class Sink:
     """
 
     def __init__(self, path: str, *, overwrite: bool = False) -> None:
-        self.path = Path(path)
+        # A link stays a link: what it points to is written.
+        self.path = Path(path).resolve() if Path(path).is_symlink() else Path(path)
         self.overwrite = overwrite
         self.fd = -1
         self._part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+        if self.path.exists() and not self.path.is_file():
+            raise InputError(
+                f"{self.path} is not a regular file, so it cannot be a sink",
+                hint="name a file, existing or not",
+            )
+        if self.path.exists() and not os.access(self.path, os.W_OK):
+            raise InputError(f"{self.path} may not be written: no permission")
         if self.path.exists() and not overwrite:
             raise InputError(
                 f"{self.path} exists",

@@ -115,7 +115,7 @@ def _suits(machine: Machine, emulate_gpus: int | None) -> bool:
 def _read(path: Path, progress: Progress | None) -> _Kept | None:
     """The calibration in a file, `None` if there is none or it is damaged."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
     try:

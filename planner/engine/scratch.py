@@ -35,7 +35,8 @@ def require_space(folder: Path, size: int) -> None:
     free = shutil.disk_usage(folder).free
     if size + RESERVE > free:
         raise InfeasibleError(
-            f"{folder} has {format_size(free)} free, the plan needs {format_size(size)}",
+            f"{folder} has {format_size(free)} free; {format_size(size)} are needed and "
+            f"{format_size(RESERVE)} stay free for others",
             hint="take a smaller size, or a disk with more room",
         )
 

@@ -36,6 +36,9 @@ SAVED = 0.05
 """Share of the time that a cheaper, slower ring must save with its setup: the pipeline's formula
 knows no jitter, so where copies and wire balance it promises some per cent too much. A tenth of the
 joint runs on an H200 (measured 2026-11-29) were more than 3 % off it."""
+CACHE_SHARE = 0.5
+"""Share of the last-level cache that a ring may take: the knee was found at 0.4 to 0.6 of it on two
+machines (32 MiB, 2-core guest; 300 MiB, H200 guest; measured 2026-11-29)."""
 JITTER = 0.10
 """Share of the time that one slot a worker must save on paper to be taken before two."""
 NEAR = 0.01
@@ -65,6 +68,7 @@ def choose_shape(movement: Movement, need: Need) -> Choice | str:
     fitting = [s for s in shapes if not movement.has_ring or s.ring <= room]
     if not fitting:
         return _too_small(movement, need, shapes, room)
+    fitting = _in_cache(movement, fitting)
     scored = _scored(movement, fitting)
     fast = _best(movement, scored, 0.0)
     double = [(t, s) for t, s in scored if s.depth > 1]
@@ -79,6 +83,18 @@ def choose_shape(movement: Movement, need: Need) -> Choice | str:
     cheap = _best(movement, scored, once)
     saved = 1 - (cheap.seconds + once * cheap.shape.ring) / (fast.seconds + once * fast.shape.ring)
     return cheap if saved > SAVED else fast
+
+
+def _in_cache(movement: Movement, fitting: list[Shape]) -> list[Shape]:
+    """The shapes whose ring stays in the CPU's cache, if there are any.
+
+    Copies slow down once the ring of all workers passes about half of the last-level cache, beside
+    DMA sooner than alone, and tables with few rings show the knee too late.
+    """
+    cache = movement.crossings[0].ram.cache
+    if cache is None or not movement.has_pool or not movement.has_ring:
+        return fitting
+    return [s for s in fitting if s.ring <= CACHE_SHARE * cache] or fitting
 
 
 def _steadier(one: Choice, two: Choice) -> Choice:

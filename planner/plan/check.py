@@ -34,7 +34,25 @@ def check_parts(
     for name, flow in flows.items():
         if flow is not None:
             yield from _check_flow(child("flows", name), flow)
+    yield from _check_sinks(flows)
     yield from _check_cycles(flows, compute, waits)
+
+
+def _check_sinks(flows: Mapping[str, Flow | None]) -> Iterator[Complaint]:
+    """A file is written by one flow, and by none that another reads it from."""
+    read = {source.path: name for name, flow in flows.items() if flow for source in flow.files}
+    written: dict[str, str] = {}
+    for name, flow in flows.items():
+        if flow is None or flow.sink is None:
+            continue
+        where = child(child("flows", name), "file")
+        if flow.sink in written:
+            message = f"flow {written[flow.sink]} writes this file too"
+            yield Complaint(where, message, "give each flow a file of its own")
+        if flow.sink in read:
+            message = f"flow {read[flow.sink]} reads this file"
+            yield Complaint(where, message, "write to another file")
+        written.setdefault(flow.sink, name)
 
 
 def _check_name(section: str, name: str, other: Collection[str]) -> Iterator[Complaint]:

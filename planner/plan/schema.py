@@ -45,6 +45,9 @@ from planner.units import Bytes, BytesPerSecond, Seconds, parse_count, parse_siz
 VERSION: Final = 1
 """The newest version of the plan format that this code reads."""
 
+LEAST_CHUNK: Final = 4096
+"""Bytes: a page. Below it calls are all there is, and a plan of some GB has millions of them."""
+
 Memory = Literal["pageable", "pinned", "managed", "mapped"]
 CopyMode = Literal["replicate", "shard"]
 HostSource = Literal["hot", "cold"]
@@ -188,7 +191,9 @@ class Flow(Written):
     strategy: Annotated[str | dict[str, str] | None, BeforeValidator(read_strategy)] = Field(
         default=None, description="Pinned strategy: for all hops, or by hop `a -> b`"
     )
-    chunk: Bytes | None = Field(default=None, gt=0, description="Pinned chunk size")
+    chunk: Bytes | None = Field(
+        default=None, ge=LEAST_CHUNK, description="Pinned chunk size, 4 KiB or more"
+    )
     depth: Count | None = Field(default=None, description="Pinned slots per worker")
     workers: Count | None = Field(default=None, description="Pinned number of workers")
     files: SkipJsonSchema[tuple[FileSource, ...]] = ()

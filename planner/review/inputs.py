@@ -172,8 +172,10 @@ def saved_estimate(path: PathLike) -> Estimate | None:
             hint="`planner estimate PLAN -o FILE` makes one",
         )
     try:
-        return Estimate.model_validate(body)
+        estimate = Estimate.model_validate(body)
+        Plan.model_validate(estimate.plan)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise InputError(f"{path} is damaged: {where}: {first['msg']}") from error
+    return estimate

@@ -1,0 +1,56 @@
+"""What the command line does when it is told to end, and what it never overwrites."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from planner.cli.entry import main
+from planner.errors import ExitCode
+
+PLAN = """\
+version: 1
+machine: here
+flows:
+  a: { from: disk0, to: gpu0, size: 400MB, cache: warm }
+"""
+
+
+def test_the_plan_is_not_overwritten_by_its_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(PLAN.replace("here", "h200-sxm-1"), encoding="utf-8")
+    before = plan.read_bytes()
+    assert main(["estimate", str(plan), "-o", str(plan)]) == ExitCode.INPUT
+    assert plan.read_bytes() == before
+    assert "is what is read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_request_to_end_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(PLAN, encoding="utf-8")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "planner", "execute", str(plan), "-q", "--backend", "host"],
+        env=os.environ | {"TMPDIR": str(scratch), "PLANNER_CACHE_DIR": str(tmp_path / "cache")},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until = time.monotonic() + 60
+    while not list(scratch.iterdir()) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert list(scratch.iterdir())
+    process.send_signal(number)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == ExitCode.INTERRUPTED
+    assert "interrupted" in told
+    assert list(scratch.iterdir()) == []
