@@ -191,7 +191,7 @@ def _blame_lines(run: Run, style: Style) -> list[str]:
             continue
         excess = flow_excess(flow)
         worst = max(parts, key=lambda part: part.excess_s * (1 if excess > 0 else -1))
-        if abs(worst.excess_s) > abs(excess):
+        if abs(worst.excess_s) > abs(excess) * 1.001:
             continue  # parts of both signs: no one of them is the reason
         kind = "excess" if excess > 0 else "gain"
         share = f"{format_time(abs(worst.excess_s))} of the {format_time(abs(excess))} {kind}"
