@@ -233,7 +233,7 @@ def test_an_old_sink_survives_a_failed_run(tmp_path: Path, monkeypatch: pytest.M
 def test_a_disk_without_room_is_told_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
     usage: Any = type("Usage", (), {"free": 1000})
     monkeypatch.setattr("planner.engine.scratch.shutil.disk_usage", lambda _path: usage)
-    with pytest.raises(InfeasibleError, match="has 1 kB free; .* are needed and 64 MiB stay free"):
+    with pytest.raises(InfeasibleError, match=r"has 1 kB free; .* are needed and 64 MiB stay free"):
         run_way("load", SIZE, one_gpu())
 
 
