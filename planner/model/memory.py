@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from planner.machine.schema import Disk, Hbm, Machine, Ram
 from planner.model.choose import Candidate
-from planner.model.compose import Composition
-from planner.model.needs import Demand, pinned_budget
-from planner.results import NodeUse
+from planner.model.needs import Demand
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,46 +51,3 @@ def holdings(demand: Demand, candidate: Candidate, start: float, finish: float) 
         locked = need.last in LOCKED
         found.append(Holding(need.end, need.size, start, float("inf"), pinned=locked))
     return found
-
-
-def peaks(
-    machine: Machine,
-    demands: Sequence[Demand],
-    candidates: Sequence[Candidate],
-    composed: Composition,
-) -> tuple[NodeUse, ...]:
-    """The peak of each node that holds anything, in the machine's order."""
-    by_node: dict[str, list[Holding]] = defaultdict(list)
-    for demand, candidate, part in zip(demands, candidates, composed.parts, strict=True):
-        span = composed.start(part), composed.finish(part)
-        for holding in holdings(demand, candidate, *span):
-            by_node[holding.node].append(holding)
-    found = []
-    for name, node in machine.nodes.items():
-        held = by_node.get(name)
-        if not held:
-            continue
-        capacity = node.capacity if isinstance(node, (Disk, Ram, Hbm)) else None
-        found.append(
-            NodeUse(
-                name=name,
-                peak_bytes=_peak(held),
-                pinned_bytes=_peak([h for h in held if h.pinned]),
-                capacity_bytes=capacity,
-                pinned_limit_bytes=pinned_budget(node) if isinstance(node, Ram) else None,
-            )
-        )
-    return tuple(found)
-
-
-def _peak(held: Iterable[Holding]) -> int:
-    """The largest sum of bytes held at one instant; what ends at an instant goes first."""
-    changes = sorted(
-        [(h.start, 1, h.size) for h in held] + [(h.end, 0, -h.size) for h in held],
-        key=lambda change: change[:2],
-    )
-    now = highest = 0
-    for _, _, size in changes:
-        now += size
-        highest = max(highest, now)
-    return highest
