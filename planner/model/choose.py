@@ -18,7 +18,7 @@ from planner.model.need import Need
 from planner.model.pieces import piece_by_piece
 from planner.model.shapes import Choice
 from planner.model.strategies import Shape
-from planner.model.ways import Way, matches_pins, ways
+from planner.model.ways import Way, leaves_out, matches_pins, ways
 from planner.results import FlowSchedule, Rejected, SetupStep
 from planner.units import format_time
 
@@ -94,8 +94,12 @@ def decide(topology: Topology, need: Need, *, only: Collection[str] | None = Non
     found: list[tuple[float, int, Candidate]] = []
     infeasible: list[Rejected] = []
     choices = Choices(need)
-    for order, way in enumerate(ways(topology, need)):
-        reason = None if only is None else matches_pins(way, need) or way.not_done(only)
+    all_ways = ways(topology, need)
+    passed = {hop for way in all_ways for hop in way.hops} if need.pins.by_hop else set()
+    for order, way in enumerate(all_ways):
+        reason = leaves_out(way, need, passed)
+        if reason is None and only is not None:
+            reason = matches_pins(way, need) or way.not_done(only)
         candidate = reason or evaluate(topology.machine, need, way, choices=choices)
         if isinstance(candidate, str):
             infeasible.append(Rejected(strategies=way.names, route=way.places, reason=candidate))

@@ -53,6 +53,11 @@ class Way:
         return (self.crossings[0].start, *(c.end for c in self.crossings))
 
     @property
+    def hops(self) -> tuple[str, ...]:
+        """The hops as plans name them, `host0 -> gpu0`."""
+        return tuple(f"{c.start} -> {c.end}" for c in self.crossings)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The strategies' names, hop by hop."""
         return tuple(s.name for s in self.strategies)
@@ -91,19 +96,25 @@ def _done(strategy: Strategy, crossing: Crossing) -> bool:
 def ways(topology: Topology, need: Need) -> list[Way]:
     """All ways of a flow in a fixed order: by route, then by the order of the strategies."""
     machine = topology.machine
+    routes = routes_of(topology, need)
     if need.start == need.end:
-        inside = Step("", need.start, need.end, "forward")
+        (inside,) = routes[0]
         return [
             Way(tuple(_crossings(machine, need, [(inside, s, need.first, need.last)])), (s,))
             for s in INSIDE
             if machine.nodes[need.start].kind == s.across[0] and need.first in s.takes
         ]
-    if need.pins.route:
-        routes = topology.via(need.start, need.pins.route, need.end)
-    else:
-        routes = topology.routes(need.start, need.end)
-        routes += [r for r in _through_hosts(topology, need, routes) if r not in routes]
     return [way for route in routes for way in _label(machine, need, route)]
+
+
+def routes_of(topology: Topology, need: Need) -> list[Route]:
+    """The routes that a flow may take; inside one place a step over no link."""
+    if need.start == need.end:
+        return [(Step("", need.start, need.end, "forward"),)]
+    if need.pins.route:
+        return topology.via(need.start, need.pins.route, need.end)
+    routes = topology.routes(need.start, need.end)
+    return routes + [r for r in _through_hosts(topology, need, routes) if r not in routes]
 
 
 def _through_hosts(topology: Topology, need: Need, routes: Sequence[Route]) -> list[Route]:
@@ -191,8 +202,20 @@ def matches_pins(way: Way, need: Need) -> str | None:
     pins = need.pins
     if pins.strategy is not None and pins.strategy not in way.names:
         return f"the plan pins the strategy {pins.strategy}"
-    for crossing, strategy in zip(way.crossings, way.strategies, strict=True):
-        wanted = pins.by_hop.get(f"{crossing.start} -> {crossing.end}")
-        if wanted is not None and wanted != strategy.name:
-            return f"the plan pins {wanted} on {crossing.start} -> {crossing.end}"
+    for hop, name in zip(way.hops, way.names, strict=True):
+        wanted = pins.by_hop.get(hop)
+        if wanted is not None and wanted != name:
+            return f"the plan pins {wanted} on {hop}"
+    return None
+
+
+def leaves_out(way: Way, need: Need, passed: Collection[str]) -> str | None:
+    """Why a way that goes around a pinned hop is not what the plan asks for, or `None`.
+
+    `passed` are the hops of all ways of the flow: with several destinations, each copy is held to
+    those pins alone that it can meet.
+    """
+    for hop, strategy in need.pins.by_hop.items():
+        if hop in passed and hop not in way.hops:
+            return f"the plan pins {strategy} on {hop}"
     return None

@@ -174,7 +174,7 @@ def check_machine_names(
             known = (*nodes, *links) if where.startswith(child(path, "route")) else nodes
             yield from _check_known(where, "node", _ends(node, flow), known)
         if strategies is not None:
-            yield from _check_strategies(child(path, "strategy"), flow, strategies)
+            yield from check_strategies(child(path, "strategy"), flow, strategies)
     for name, block in plan.compute.items():
         yield from _check_known(child(child("compute", name), "gpu"), "node", [block.gpu], nodes)
     for index, objective in enumerate(plan.objectives):
@@ -202,7 +202,8 @@ def _check_known(
             return
 
 
-def _check_strategies(path: str, flow: Flow, known: Collection[str]) -> Iterator[Complaint]:
+def check_strategies(path: str, flow: Flow, known: Collection[str]) -> Iterator[Complaint]:
+    """Complaints about strategies of `flow`, at the key path `path`, that nobody knows."""
     if isinstance(flow.strategy, str):
         yield from _check_known(path, "strategy", [flow.strategy], known)
     elif flow.strategy is not None:

@@ -15,6 +15,7 @@ from planner.errors import Fault, InputError, MachineError, PlanError, Unavailab
 from planner.plan.load import LoadedPlan, check_names, load_plan
 from planner.plan.schema import Plan
 from planner.results import Estimate
+from planner.review.pins import pin_faults, strategy_names, unknown_strategies
 
 if TYPE_CHECKING:
     from planner.engine.progress import Progress
@@ -122,7 +123,13 @@ def this_computer(
 
 
 def require_names(loaded: LoadedPlan, machine: Machine) -> None:
-    """Raise `UnavailableError` if the plan names something that this computer lacks."""
+    """Raise `UnavailableError` if the plan names something that this computer lacks.
+
+    A strategy that nobody knows is a `PlanError`: it is no fault of the computer.
+    """
+    faults = unknown_strategies(loaded)
+    if faults:
+        raise PlanError(f"{loaded.plan.name} names what there is not", faults=faults)
     faults = name_faults(loaded, machine)
     if faults:
         first = faults[0]
@@ -133,19 +140,23 @@ def require_names(loaded: LoadedPlan, machine: Machine) -> None:
 
 
 def name_faults(loaded: LoadedPlan, machine: Machine) -> list[Fault]:
-    """What the plan names and the machine lacks."""
+    """What the plan names and the machine, or the tool, lacks."""
     from planner.machine.replicate import all_names
 
-    return check_names(loaded, *all_names(machine))
+    found = check_names(loaded, *all_names(machine), strategy_names(loaded))
+    return found or pin_faults(loaded, machine)
 
 
 def machine_faults(loaded: LoadedPlan) -> list[Fault]:
-    """The faults of the plan's machine and of the names in it; `here` is measured, not checked."""
+    """The faults of the plan's machine and of the names in it.
+
+    `here` is measured, not checked: a plan for it may misname strategies alone.
+    """
     from planner.machine.load import load_machine
 
     plan = loaded.plan
     if plan.machine == HERE:
-        return []
+        return unknown_strategies(loaded)
     try:
         machine = load_machine(
             plan.machine, directory=Path(plan.directory), overrides=plan.overrides
