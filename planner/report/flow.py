@@ -22,8 +22,8 @@ _COLUMNS = [
     Column("share", right=True, give_way=3),
 ]
 
-_ALL_EXPOSED = 0.9995
-"""Above this the four digits of exposed and whole time are the same: nothing is hidden."""
+_HIDDEN = 0.0005
+"""Up to this share the four digits of exposed and moving time are the same: nothing is hidden."""
 
 
 def flow_groups(
@@ -119,6 +119,6 @@ def _totals(flow: FlowEstimate) -> list[Total]:
         totals.append(Total("with setup", "busy", format_time(flow.first_s)))
     if flow.repeat > 1:
         totals.append(Total(f"{flow.repeat} repeats", "busy", format_time(flow.duration_s)))
-    if flow.exposed_s < _ALL_EXPOSED * flow.duration_s:
+    if flow.hidden_share > _HIDDEN:  # by compute; setup is no part of it
         totals.append(Total("not hidden by compute", "busy", format_time(flow.exposed_s)))
     return totals
