@@ -42,7 +42,7 @@ def estimate_metrics(estimate: Estimate) -> Metrics:
     shares = {use.name: use.share for use in estimate.resources}
     values |= _link_busy(shares, estimate.machine)
     _add_cost(values, estimate.machine)
-    memory, capacities = _memory(estimate.nodes)
+    memory, capacities = _memory(estimate.nodes, estimate.machine)
     return Metrics({**values, **memory}, capacities)
 
 
@@ -60,7 +60,7 @@ def run_metrics(run: Run) -> Metrics:
         values[f"{name}.error"] = max((flow.error_factor for flow in flows), key=distance)
     values |= _measured_busy(run)
     _add_cost(values, run.estimate.machine)
-    memory, capacities = _memory(run.estimate.nodes)
+    memory, capacities = _memory(run.estimate.nodes, run.estimate.machine)
     return Metrics({**values, **memory}, capacities)
 
 
@@ -116,15 +116,24 @@ def _link_busy(shares: Mapping[str, float], machine: Mapping[str, object]) -> di
     }
 
 
-def _memory(nodes: Iterable[NodeUse]) -> tuple[dict[str, float], dict[str, int]]:
+def _memory(
+    nodes: Iterable[NodeUse], machine: Mapping[str, object]
+) -> tuple[dict[str, float], dict[str, int]]:
+    """The memory metrics of all nodes of the machine: 0 where nothing is held."""
     values: dict[str, float] = {}
     capacities: dict[str, int] = {}
-    for node in nodes:
-        values[f"{node.name}.peak"] = node.peak_bytes
-        values[f"{node.name}.pinned"] = node.pinned_bytes
-        if node.capacity_bytes is not None:
-            capacities[f"{node.name}.peak"] = node.capacity_bytes
-            capacities[f"{node.name}.pinned"] = node.capacity_bytes
+    known = machine.get("nodes")
+    for name, node in known.items() if isinstance(known, Mapping) else ():
+        metrics = f"{name}.peak", f"{name}.pinned"
+        values |= dict.fromkeys(metrics, 0)
+        if isinstance(node, Mapping) and isinstance(node.get("capacity"), int):
+            capacities |= dict.fromkeys(metrics, node["capacity"])
+    for use in nodes:
+        values[f"{use.name}.peak"] = use.peak_bytes
+        values[f"{use.name}.pinned"] = use.pinned_bytes
+        if use.capacity_bytes is not None:
+            capacities[f"{use.name}.peak"] = use.capacity_bytes
+            capacities[f"{use.name}.pinned"] = use.capacity_bytes
     return values, capacities
 
 

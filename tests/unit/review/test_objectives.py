@@ -102,6 +102,15 @@ def test_what_the_result_lacks_is_unknown_not_missed() -> None:
     assert (found.passed, found.value, found.margin) == (None, None, None)
 
 
+def test_a_node_that_holds_nothing_has_a_peak_of_zero() -> None:
+    machine = {"nodes": {"host0": {"capacity": 2**36}, "gpu0": {}, "host1": {"capacity": 2**36}}}
+    estimate = results.estimate().model_copy(update={"machine": machine, "nodes": ()})
+    metrics = estimate_metrics(estimate)
+    for text in ("host1.pinned <= 0", "host1.pinned <= 10%", "gpu0.peak <= 1GB"):
+        found = judge(parse_objective(text), metrics)
+        assert (found.passed, found.value) == (True, 0), text
+
+
 def test_a_share_of_a_node_without_capacity_is_unknown() -> None:
     estimate = results.estimate()
     nodes = tuple(n.model_copy(update={"capacity_bytes": None}) for n in estimate.nodes)
