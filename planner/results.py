@@ -9,7 +9,37 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from planner.schedule import CacheState, FlowSchedule, Hop, Result, SetupStep, SplitPart
+
+__all__ = [
+    "FORMATS",
+    "Bottleneck",
+    "CacheState",
+    "Cause",
+    "CheckResult",
+    "ComputeEstimate",
+    "ComputeRun",
+    "Environment",
+    "Estimate",
+    "FlowEstimate",
+    "FlowRun",
+    "FlowSchedule",
+    "Hop",
+    "HopEstimate",
+    "HopRun",
+    "NodeUse",
+    "ObjectiveResult",
+    "Rejected",
+    "ResourceUse",
+    "Result",
+    "Run",
+    "SetupStep",
+    "SplitPart",
+    "Verdict",
+    "WhatIf",
+]
 
 Cause = Literal[
     "bandwidth",
@@ -25,56 +55,6 @@ Cause = Literal[
     "compute",
     "setup",
 ]
-CacheState = Literal["warm", "cold", "guest-cold", "partly", "none"]
-
-
-class Result(BaseModel):
-    """The base of everything emitted: frozen, and tolerant of fields from a newer minor version."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class Hop(Result):
-    """How one flow crosses one link; the unit of a schedule.
-
-    `coupled` says that this hop and the next share one ring and run as one pipeline. `chunk_bytes`
-    equal to the flow's size means one single copy. The ring of a pipeline has
-    workers x depth x chunk bytes.
-    """
-
-    link: str
-    start: str
-    end: str
-    strategy: str
-    chunk_bytes: int = Field(ge=0)
-    depth: int = Field(default=1, ge=1)
-    workers: int = Field(default=1, ge=1)
-    coupled: bool = False
-
-
-class SplitPart(Result):
-    """One of several ways taken at once, with its predicted share of a common queue of chunks."""
-
-    share_bytes: int
-    hops: tuple[Hop, ...]
-
-
-class FlowSchedule(Result):
-    """Every choice for one flow: its hops in order. `cache` is the state its file source is in.
-
-    `parts` are all ways of a split flow, the largest (`hops`) first. `copy_of` names the flow at
-    whose destination the bytes are fetched: whole (`fan: tree`), once the copy `behind` which it
-    comes is made, or chunk by chunk (`chain`).
-    """
-
-    flow: str
-    size_bytes: int
-    hops: tuple[Hop, ...]
-    cache: CacheState = "none"
-    parts: tuple[SplitPart, ...] = ()
-    copy_of: str | None = None
-    fan: Literal["tree", "chain"] | None = None
-    behind: str | None = None
 
 
 class Bottleneck(Result):
@@ -83,15 +63,6 @@ class Bottleneck(Result):
     resource: str
     cause: Cause
     share: float
-
-
-class SetupStep(Result):
-    """Something that is paid once before bytes move; an overlapped step hides behind the first."""
-
-    name: str
-    duration_s: float
-    size_bytes: int | None = None
-    overlapped: bool = False
 
 
 class HopEstimate(Result):
@@ -268,6 +239,8 @@ class FlowRun(Result):
     `samples_s` are the steady samples in order; `first_s` the first run of all, with its setup.
     `steady_s` is the median of the samples, `spread_s` half their interquartile range.
     `duration_s` = the measured first + (repeat - 1) x steady. `verified` is `None` if switched off.
+    `exposed_s` is the transfer time of a sample that no compute block hid, `hidden_share` the share
+    of it that one did: the medians of the samples.
     """
 
     name: str
@@ -294,6 +267,21 @@ class FlowRun(Result):
     cache: CacheState = "none"
     verified: bool | None
     pinned_bytes: int = 0
+    exposed_s: float | None = None
+    hidden_share: float | None = None
+    predicted_exposed_s: float | None = None
+    predicted_hidden_share: float | None = None
+
+
+class ComputeRun(Result):
+    """A compute block measured: from its first run's start to its last one's end, the median."""
+
+    name: str
+    gpu: str
+    repeat: int
+    duration_s: float
+    predicted_s: float
+    error_factor: float
 
 
 class Environment(Result):
@@ -308,7 +296,7 @@ class Environment(Result):
     date: str
     gpus: tuple[str, ...] = ()
     driver: str | None = None
-    libraries: dict[str, str] = {}
+    libraries: dict[str, str] = Field(default={})
     command: str | None = None
     calibrated: str | None = None
 
@@ -323,6 +311,7 @@ class Run(Result):
     samples: int
     warmup: int
     flows: tuple[FlowRun, ...]
+    compute: tuple[ComputeRun, ...] = ()
     makespan_s: float
     makespan_samples_s: tuple[float, ...]
     predicted_makespan_s: float

@@ -57,13 +57,10 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-# The virtual clock plays one way for each flow, and repeats one flow after another: no classes of
-# equal flows, no repeats in step, no flow over several ways and no copies passed on. Nor does the
-# engine gather scattered pieces.
+# The virtual clock plays one way for each flow: no classes of equal flows, no flow over several
+# ways and no copies passed on. Nor does the engine gather scattered pieces.
 NOT_PLAYED = {
     "cluster_cold_start",
-    "dataloader_prefetch",
-    "kv_cache_offload",
     "small_tensors",
     "tensor_parallel_load",
     "two_links_one_gpu",

@@ -41,6 +41,11 @@ class Ends:
     files: tuple[FileSource, ...] = ()
     undo: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
+    def turn(self, repeat: int) -> None:
+        """Take the target's buffer for a repeat, where it has several."""
+        if isinstance(self.target, (HostPlace, DevicePlace)):
+            self.target.turn(repeat)
+
     def close(self) -> None:
         """Give everything back."""
         self.undo.close()
@@ -61,13 +66,14 @@ class Task:
     """What a flow asks of its ends.
 
     `offset` is where its bytes begin in the flow of the plan: not 0 for the later shares of a flow
-    that is split over several destinations.
+    that is split over several destinations. `kept` is how many repeats the target holds at once.
     """
 
     flow: Flow
     need: Need
     hops: tuple[Hop, ...]
     offset: int = 0
+    kept: int = 1
 
     @property
     def files(self) -> tuple[FileSource, ...]:
@@ -99,18 +105,22 @@ def make_ends(backend: Backend, machine: Machine, task: Task, options: Options) 
 
     """
     with contextlib.ExitStack() as undo:
-        require_memory(backend, machine, task.need)
+        require_memory(backend, machine, task.need, task.kept)
         maker = _Maker(backend, machine, task, options, undo)
         target = maker.target()  # first: a sink in the way is told before a scratch file is written
         source, expected = maker.source()
         return Ends(source, target, expected, maker.files, undo.pop_all())
 
 
-def require_memory(backend: Backend, machine: Machine, need: Need) -> None:
-    """Raise `InfeasibleError` where host memory has no room for the ends (and emulated GPUs)."""
+def require_memory(backend: Backend, machine: Machine, need: Need, kept: int = 1) -> None:
+    """Raise `InfeasibleError` where host memory has no room for the ends (and emulated GPUs).
+
+    The target holds `kept` repeats.
+    """
     nodes = [machine.nodes[name] for name in (need.start, need.end)]
-    held = sum(isinstance(node, Ram) for node in nodes)
-    held += sum(isinstance(node, Hbm) for node in nodes) if backend.emulated else 0
+    times = (1, kept)
+    in_ram = (Ram, Hbm) if backend.emulated else (Ram,)
+    held = sum(n for n, node in zip(times, nodes, strict=True) if isinstance(node, in_ram))
     free = free_memory(host_of(machine, need.start, need.end))
     if held * need.size > free * ROOM:
         raise InfeasibleError(
@@ -118,12 +128,12 @@ def require_memory(backend: Backend, machine: Machine, need: Need) -> None:
             f"{format_size(free)} are free",
             hint="take a smaller size (--set)",
         )
-    for node in nodes:
+    for n, node in zip(times, nodes, strict=True):
         if isinstance(node, Hbm) and not backend.emulated:
             left = backend.free_memory(node.device)
-            if left is not None and need.size > left:
+            if left is not None and n * need.size > left:
                 raise InfeasibleError(
-                    f"flow {need.name} needs {format_size(need.size)} on gpu{node.device}, "
+                    f"flow {need.name} needs {format_size(n * need.size)} on gpu{node.device}, "
                     f"{format_size(left)} are free"
                 )
 
@@ -210,20 +220,23 @@ class _Maker:
             self.undo.callback(sink.discard)
             return SinkPlace(sink)
         if isinstance(node, Hbm):
-            return DevicePlace(node.device)
+            return DevicePlace(node.device, kept=self.task.kept)
         lead = lead_of(self.task.hops[-1].strategy, self.task.files)
-        return self._memory(pinned=need.last == "pinned", lead=lead)
+        return self._memory(pinned=need.last == "pinned", lead=lead, count=self.task.kept)
 
-    def _memory(self, *, pinned: bool, lead: int | None = None) -> HostPlace:
+    def _memory(self, *, pinned: bool, lead: int | None = None, count: int = 1) -> HostPlace:
         """Host memory, touched, and registered if the user's buffer is pinned."""
-        buffer = HostBuffer(self.task.need.size, lead=lead)
-        self.undo.callback(buffer.close)
-        buffer.touch(THREADS)
-        if pinned and buffer.size:
-            self.backend.register(buffer.address, buffer.size)
-            self.undo.callback(self.backend.unregister, buffer.address)
-            buffer.pinned = True
-        return HostPlace(buffer)
+        every = []
+        for _ in range(count):
+            buffer = HostBuffer(self.task.need.size, lead=lead)
+            self.undo.callback(buffer.close)
+            buffer.touch(THREADS)
+            if pinned and buffer.size:
+                self.backend.register(buffer.address, buffer.size)
+                self.undo.callback(self.backend.unregister, buffer.address)
+                buffer.pinned = True
+            every.append(buffer)
+        return HostPlace(every[0], every)
 
 
 def lead_of(strategy: str, files: Sequence[FileSource]) -> int | None:

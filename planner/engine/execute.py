@@ -11,7 +11,7 @@ from planner._version import VERSION
 from planner.engine.backends import Backend, open_backend
 from planner.engine.ends import Options
 from planner.engine.environment import environment, waived
-from planner.engine.outcome import flow_run
+from planner.engine.outcome import compute_runs, cover_of, flow_run
 from planner.engine.progress import Progress, Quiet
 from planner.engine.session import Session
 from planner.engine.strategies import stages_of
@@ -20,7 +20,7 @@ from planner.errors import InputError, UnavailableError
 from planner.machine.schema import Hbm, Machine
 from planner.model.needs import Demand, demands as needs_of
 from planner.plan.schema import Plan
-from planner.results import Environment, Estimate, FlowRun, Run, Verdict
+from planner.results import ComputeRun, Environment, Estimate, FlowRun, Run, Verdict
 
 
 def execute(  # noqa: PLR0913 - one keyword an option of the run
@@ -88,9 +88,11 @@ def _measured(
     session: Session, estimate: Estimate, spans: Sequence[float], warmup: int
 ) -> Measured:
     """What a session found."""
-    flows = (flow_run(session.machine, f, session.flows[f.name].record()) for f in estimate.flows)
+    covers = [cover_of(compute) for compute in session.compute]
+    records = ((f, session.flows[f.name].record(covers)) for f in estimate.flows)
     return Measured(
-        tuple(flows),
+        tuple(flow_run(session.machine, f, record) for f, record in records),
+        compute_runs(session.plan, estimate, session.compute),
         tuple(spans),
         warmup,
         (*estimate.warnings, *_unkept(session.plan), *session.warnings),
@@ -115,12 +117,14 @@ def _virtually(
 ) -> Run:
     """Play it on a virtual clock: every sample is the same."""
     sample = run_virtual(plan, machine, listed, estimate.flows)
+    cover = cover_of(sample.compute)
     flows = tuple(
-        flow_run(machine, f, virtual_record(f, sample.flows[f.name], samples))
+        flow_run(machine, f, virtual_record(f, sample.flows[f.name], samples, cover))
         for f in estimate.flows
     )
+    compute = compute_runs(plan, estimate, [sample.compute])
     warnings = (*estimate.warnings, "null backend: a virtual clock, nothing was moved")
-    found = Measured(flows, (sample.makespan_s,) * (samples + 1), 0, warnings)
+    found = Measured(flows, compute, (sample.makespan_s,) * (samples + 1), 0, warnings)
     return run_of(estimate, environment("null", machine, None, command), found)
 
 
@@ -174,9 +178,10 @@ def _unkept(plan: Plan) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a run found: flows, the first makespan and those of the samples, and remarks."""
+    """What a run found: its parts, the first makespan and those of the samples, and remarks."""
 
     flows: tuple[FlowRun, ...]
+    compute: tuple[ComputeRun, ...]
     spans: tuple[float, ...]
     warmup: int
     warnings: tuple[str, ...] = ()
@@ -194,6 +199,7 @@ def run_of(estimate: Estimate, where: Environment, found: Measured) -> Run:
         samples=len(steadies),
         warmup=found.warmup,
         flows=found.flows,
+        compute=found.compute,
         makespan_s=first,
         makespan_samples_s=steadies,
         predicted_makespan_s=predicted,

@@ -9,7 +9,9 @@ from time import perf_counter
 
 from planner.engine.backends.base import Backend
 from planner.engine.ends import THREADS, Ends, lead_of
+from planner.engine.measure import Interval
 from planner.engine.memory import HostBuffer, Mapped, Mapping
+from planner.engine.pace import FREE, Pace
 from planner.engine.places import DevicePlace, HostPlace, MappedPlace, Place
 from planner.engine.strategies import stages_of
 from planner.engine.team import Team
@@ -23,8 +25,9 @@ from planner.results import FlowSchedule, Hop, SetupStep
 class FlowSample:
     """One sample of a flow: from its first operation (or setup) to its last arrival.
 
-    `steady_s` is one repeat without setup, the mean over the sample; `first_s` the first repeat
-    with the setup that the sample had. `moves` are the movements of all repeats in order.
+    `steady_s` is one repeat without setup, the mean of the later ones where there are any;
+    `first_s` the first repeat with the setup that the sample had. `moves` are the movements of all
+    `repeat` repeats in order.
     """
 
     start: float
@@ -33,6 +36,15 @@ class FlowSample:
     steady_s: float
     first_s: float
     moves: tuple[Moved, ...]
+    repeat: int = 1
+
+    def turns(self) -> list[Interval]:
+        """Start and end of each repeat, without the setup before the first."""
+        each = len(self.moves) // self.repeat
+        if not each:
+            return []
+        firsts, lasts = self.moves[::each], self.moves[each - 1 :: each]
+        return [(one.start, other.end) for one, other in zip(firsts, lasts, strict=True)]
 
 
 @dataclass
@@ -51,8 +63,8 @@ class FlowRunner:
     done_bytes: int = 0
     registered_bytes: int = 0
 
-    def sample(self) -> FlowSample:
-        """Set up what is missing, then move everything `repeat` times.
+    def sample(self, pace: Pace = FREE) -> FlowSample:
+        """Set up what is missing, then move everything `repeat` times, each when the pace lets it.
 
         The first sample pays the setup: workers, ring, destination, registration. Memory that the
         caller owns is registered for one load, so giving it back is part of that cost.
@@ -66,19 +78,24 @@ class FlowRunner:
         moves: list[Moved] = []
         first_end = begun
         for turn in range(self.repeat):
+            pace.enter(turn)
+            self.ends.turn(turn)
             for transfer in self.transfers:
                 setup += self._before(transfer)
                 moves.append(transfer.run())
             self.done_bytes += self.schedule.size_bytes
             if turn == 0:
                 first_end = moves[-1].end if moves else begun
+            pace.leave()
         start = begun if fresh or not moves else moves[0].start
         end = moves[-1].end if moves else start
-        paid = sum(step.duration_s for step in setup)
-        steady = max(0.0, end - start - paid) / self.repeat
+        if self.repeat > 1:
+            steady = (end - first_end) / (self.repeat - 1)
+        else:
+            steady = max(0.0, end - start - sum(step.duration_s for step in setup))
         after = self._unregister_once() if fresh else []
         first_s = first_end - start + sum(step.duration_s for step in after)
-        return FlowSample(start, end, (*setup, *after), steady, first_s, tuple(moves))
+        return FlowSample(start, end, (*setup, *after), steady, first_s, tuple(moves), self.repeat)
 
     def progress(self) -> int:
         """Bytes that have left their source in this sample."""
@@ -163,15 +180,17 @@ class FlowRunner:
         steps: list[SetupStep] = []
         line = transfer.line
         if isinstance(line.target, DevicePlace) and line.target.buffer is None:
+            start, target = perf_counter(), line.target
+            for _ in range(target.kept):
+                memory = self.backend.allocate(target.gpu, line.size)
+                self.undo.callback(self.backend.release, memory)
+                target.add(memory)
+            steps.append(_step(f"allocate {line.hops[-1].end}", start, line.size * target.kept))
+        for buffer in _registrable(transfer):
             start = perf_counter()
-            buffer = line.target.buffer = self.backend.allocate(line.target.gpu, line.size)
-            self.undo.callback(self.backend.release, buffer)
-            steps.append(_step(f"allocate {line.hops[-1].end}", start, line.size))
-        for place in _registrable(transfer):
-            start = perf_counter()
-            self._register(place.buffer.address, place.buffer.size)
-            place.buffer.pinned = True
-            steps.append(_step("register the buffer", start, place.buffer.size))
+            self._register(buffer.address, buffer.size)
+            buffer.pinned = True
+            steps.append(_step("register the buffer", start, buffer.size))
         return steps + transfer.prepare()
 
     def _unregister_once(self) -> list[SetupStep]:
@@ -181,11 +200,13 @@ class FlowRunner:
             if transfer.hops[0].strategy != "registered":
                 continue
             for place in (transfer.line.source, transfer.line.target):
-                if isinstance(place, HostPlace) and place.buffer.pinned:
+                for buffer in place.every if isinstance(place, HostPlace) else ():
+                    if not buffer.pinned:
+                        continue
                     start = perf_counter()
-                    self.backend.unregister(place.buffer.address)
-                    steps.append(_step("unregister the buffer", start, place.buffer.size))
-                    self.backend.register(place.buffer.address, place.buffer.size)
+                    self.backend.unregister(buffer.address)
+                    steps.append(_step("unregister the buffer", start, buffer.size))
+                    self.backend.register(buffer.address, buffer.size)
         return steps
 
     def close(self) -> None:
@@ -200,13 +221,13 @@ class FlowRunner:
             self.transfers, self.team = [], None
 
 
-def _registrable(transfer: Transfer) -> list[HostPlace]:
+def _registrable(transfer: Transfer) -> list[HostBuffer]:
     """The caller's own memory at the ends of a `registered` copy."""
     if transfer.hops[0].strategy != "registered":
         return []
     ends = (transfer.line.source, transfer.line.target)
-    places = [place for place in ends if isinstance(place, HostPlace)]
-    return [place for place in places if place.buffer.size and not place.buffer.pinned]
+    buffers = [one for place in ends if isinstance(place, HostPlace) for one in place.every]
+    return [buffer for buffer in buffers if buffer.size and not buffer.pinned]
 
 
 def _step(name: str, start: float, size: int) -> SetupStep:

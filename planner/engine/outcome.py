@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from planner.engine.flow import FlowSample, grouped
-from planner.engine.measure import middle, quantile, spread, union
+from planner.engine.measure import Interval, middle, quantile, spread, union
 from planner.engine.strategies import stages_of
 from planner.machine.schema import Machine
-from planner.results import CacheState, FlowEstimate, FlowRun, Hop, HopRun
+from planner.model.cover import Cover
+from planner.plan.schema import Plan
+from planner.results import (
+    CacheState,
+    ComputeRun,
+    Estimate,
+    FlowEstimate,
+    FlowRun,
+    Hop,
+    HopRun,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +32,13 @@ class FlowRecord:
     cache: CacheState
     verified: bool | None
     pinned_bytes: int
+    covers: tuple[Cover, ...] = ()
+    """When compute blocks ran in each of the samples."""
 
 
 def flow_run(machine: Machine, predicted: FlowEstimate, record: FlowRecord) -> FlowRun:
     """The result of one flow."""
+    exposed, moving = _exposed(record)
     steadies = [sample.steady_s for sample in record.samples]
     steady, first = middle(steadies), record.first.first_s
     duration = first + (predicted.repeat - 1) * steady
@@ -55,7 +68,47 @@ def flow_run(machine: Machine, predicted: FlowEstimate, record: FlowRecord) -> F
         cache=record.cache,
         verified=record.verified,
         pinned_bytes=record.pinned_bytes,
+        exposed_s=exposed,
+        hidden_share=1 - exposed / moving if moving > 0 else 0.0,
+        predicted_exposed_s=predicted.exposed_s,
+        predicted_hidden_share=predicted.hidden_share,
     )
+
+
+def _exposed(record: FlowRecord) -> tuple[float, float]:
+    """Seconds in which a repeat was under way and no compute block ran, and all such: medians."""
+    covers = record.covers or (Cover(()),) * len(record.samples)
+    turns = [sample.turns() for sample in record.samples]
+    exposed = [
+        sum(cover.exposed(*turn) for turn in own) for own, cover in zip(turns, covers, strict=True)
+    ]
+    return middle(exposed), middle([sum(end - start for start, end in own) for own in turns])
+
+
+def compute_runs(
+    plan: Plan, estimate: Estimate, samples: Sequence[Mapping[str, Sequence[Interval]]]
+) -> tuple[ComputeRun, ...]:
+    """The result of every compute block of the plan, from its runs in each sample."""
+    found = []
+    for predicted in estimate.compute:
+        name = predicted.name
+        took = middle([sample[name][-1][1] - sample[name][0][0] for sample in samples])
+        found.append(
+            ComputeRun(
+                name=name,
+                gpu=predicted.gpu,
+                repeat=plan.compute[name].repeat,
+                duration_s=took,
+                predicted_s=predicted.duration_s,
+                error_factor=_ratio(took, predicted.duration_s),
+            )
+        )
+    return tuple(found)
+
+
+def cover_of(compute: Mapping[str, Sequence[Interval]]) -> Cover:
+    """The time in which any compute block ran in a sample."""
+    return Cover(run for runs in compute.values() for run in runs)
 
 
 def _hops(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from planner.engine.backends.base import DeviceBuffer
@@ -26,9 +26,18 @@ class SinkPlace:
 
 @dataclass(slots=True)
 class HostPlace:
-    """Host memory, whole."""
+    """Host memory, whole: `buffer` is where it goes now, of `every` buffer that it has."""
 
     buffer: HostBuffer
+    every: list[HostBuffer] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """One buffer unless told otherwise."""
+        self.every = self.every or [self.buffer]
+
+    def turn(self, repeat: int) -> None:
+        """Take the buffer of a repeat: they come in turn."""
+        self.buffer = self.every[repeat % len(self.every)]
 
 
 @dataclass(slots=True)
@@ -41,10 +50,30 @@ class MappedPlace:
 
 @dataclass(slots=True)
 class DevicePlace:
-    """A GPU's memory, whole; `buffer` is there once it was allocated."""
+    """A GPU's memory, whole; `buffer` is there once it was allocated.
+
+    It has `kept` buffers, which come in turn; `every` holds those that were allocated.
+    """
 
     gpu: int
     buffer: DeviceBuffer | None = None
+    kept: int = 1
+    every: list[DeviceBuffer] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """What is there already is one of them."""
+        if self.buffer is not None:
+            self.every = [self.buffer]
+
+    def add(self, buffer: DeviceBuffer) -> None:
+        """Take in one more buffer; the first is in use first."""
+        self.every.append(buffer)
+        self.buffer = self.every[0]
+
+    def turn(self, repeat: int) -> None:
+        """Take the buffer of a repeat: they come in turn."""
+        if self.every:
+            self.buffer = self.every[repeat % len(self.every)]
 
     @property
     def address(self) -> int:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from threading import Event, Thread
+from dataclasses import dataclass, field, replace
+from threading import Thread
 from time import perf_counter
 from typing import Final
 
 from planner.engine.flow import FlowSample
 from planner.engine.measure import Interval, served
+from planner.engine.pace import ALL, Gate, Pace, Turns
 from planner.engine.progress import POLL_S
 from planner.engine.transfer import Moved, raise_error
 from planner.engine.waits import Stop, Stopped
@@ -23,20 +24,25 @@ thread hold up all workers: 24 GB/s became 1.8 at 4 MiB chunks, 8 to 10 with thi
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A flow or a compute block: what it waits for, and what it does."""
+    """A flow or a compute block: what it waits for, and what it does.
+
+    `work` keeps the pace that it is given. A flow returns its sample, a compute block the start and
+    the end of each run.
+    """
 
     name: str
-    after: tuple[str, ...]
+    gate: Gate
     start: float
-    work: Callable[[], FlowSample | None]
+    work: Callable[[Pace], FlowSample | list[Interval]]
 
 
 @dataclass(frozen=True, slots=True)
 class PlanSample:
-    """What one sample of the plan took, and each flow's part."""
+    """What one sample of the plan took, each flow's part, and the runs of each compute block."""
 
     makespan_s: float
     flows: Mapping[str, FlowSample]
+    compute: Mapping[str, tuple[Interval, ...]] = field(default_factory=dict)
 
 
 class _Course:
@@ -44,30 +50,31 @@ class _Course:
 
     def __init__(self, tasks: Sequence[Task], stop: Stop) -> None:
         self.tasks, self.stop = tasks, stop
-        self.ended = {task.name: Event() for task in tasks}
+        self.turns = Turns([task.name for task in tasks], stop)
         self.flows: dict[str, FlowSample] = {}
+        self.compute: dict[str, tuple[Interval, ...]] = {}
         self.spans: dict[str, tuple[float, float]] = {}
         self.begun = perf_counter()
 
     def follow(self, task: Task) -> None:
         """Wait for the task's turn, do it, and let others know."""
         try:
-            for name in task.after:
-                self.stop.wait(self.ended[name])
+            self.turns.wait(task.gate.before_all())
             self.stop.sleep_until(self.begun + task.start)
             start = perf_counter()
-            sample = task.work()
-            if sample is None:
-                self.spans[task.name] = start, perf_counter()
+            found = task.work(Pace(task.name, task.gate, self.turns))
+            if isinstance(found, FlowSample):
+                self.spans[task.name] = found.start, found.end
+                self.flows[task.name] = found
             else:
-                self.spans[task.name] = sample.start, sample.end
-                self.flows[task.name] = sample
+                self.spans[task.name] = start, perf_counter()
+                self.compute[task.name] = tuple(found)
         except Stopped:
             return
         except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
             self.stop.fail(error)
         finally:
-            self.ended[task.name].set()
+            self.turns.end(task.name, ALL)
 
     def makespan(self) -> float:
         """From when the plan's clock stood at 0 to the last end.
@@ -75,7 +82,7 @@ class _Course:
         A task that waits for nothing starts at its `start`, so the earliest of them sets the clock:
         the start of the threads is not the plan's.
         """
-        starts = [self.spans[t.name][0] - t.start for t in self.tasks if not t.after]
+        starts = [self.spans[t.name][0] - t.start for t in self.tasks if t.gate.open]
         ends = [end for _, end in self.spans.values()]
         return max(ends) - min(starts) if starts and ends else 0.0
 
@@ -88,7 +95,7 @@ def run_once(
     Parameters
     ----------
     tasks
-        Flows and compute blocks; `after` names others of them.
+        Flows and compute blocks; their gates name others of them.
     stop
         Asked when something fails or the caller is interrupted.
     poll
@@ -124,7 +131,7 @@ def run_once(
     finally:
         sys.setswitchinterval(switch)
     raise_error(stop, ", ".join(task.name for task in tasks))
-    return PlanSample(course.makespan(), settled(course.flows))
+    return PlanSample(course.makespan(), settled(course.flows), course.compute)
 
 
 def settled(flows: Mapping[str, FlowSample]) -> dict[str, FlowSample]:

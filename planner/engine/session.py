@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Final, Literal
 
 from planner.engine import pagecache
 from planner.engine.backends import Backend
 from planner.engine.ends import THREADS, Options, Task as Share, make_ends
 from planner.engine.flow import FlowRunner, FlowSample
+from planner.engine.measure import Interval
 from planner.engine.outcome import FlowRecord
+from planner.engine.pace import Gate, Pace, gates
 from planner.engine.places import DevicePlace, HostPlace, SinkPlace
 from planner.engine.progress import Progress
 from planner.engine.sample import Task, run_once
 from planner.engine.verify import fetcher, verify
-from planner.engine.waits import Stop
+from planner.engine.waits import OneAtATime, Stop
 from planner.machine.schema import Hbm, Machine
+from planner.model.cover import Cover
 from planner.model.needs import Demand, gpu_rate
 from planner.plan.schema import Plan
 from planner.results import CacheState, Estimate, FlowEstimate
@@ -39,12 +43,17 @@ class Running:
     cache: CacheState = "none"
     verified: bool | None = None
 
-    def record(self) -> FlowRecord:
-        """What was collected."""
+    def record(self, covers: Sequence[Cover]) -> FlowRecord:
+        """What was collected; `covers` says when compute blocks ran in each sample."""
         if self.first is None:
             raise RuntimeError(f"flow {self.estimate.name} was never run")
         return FlowRecord(
-            self.first, tuple(self.samples), self.cache, self.verified, self.runner.pinned_bytes
+            self.first,
+            tuple(self.samples),
+            self.cache,
+            self.verified,
+            self.runner.pinned_bytes,
+            tuple(covers),
         )
 
 
@@ -76,16 +85,21 @@ class Session:
         self.listener, self.cache = listener, cache
         self.stop = Stop()
         self.flows: dict[str, Running] = {}
+        self.compute: list[Mapping[str, tuple[Interval, ...]]] = []
         self.warnings: dict[str, None] = {}
         self._spinners: dict[str, Callable[[float], None]] = {}
+        self._gates: dict[str, Gate] = {}
+        self._processors: dict[str, OneAtATime] = {}
         self._undo = contextlib.ExitStack()
 
     def open(self, listed: Sequence[Demand], estimate: Estimate, options: Options) -> None:
         """Make every flow's ends, and compile what compute blocks need."""
         offsets = shares(self.plan, listed)
+        self._gates = gates(self.plan, listed)
         for demand, predicted, offset in zip(listed, estimate.flows, offsets, strict=True):
             schedule = predicted.schedule
-            share = Share(self.plan.flows[demand.flow], demand.need, schedule.hops, offset)
+            flow = self.plan.flows[demand.flow]
+            share = Share(flow, demand.need, schedule.hops, offset, demand.kept)
             self._open_peers(predicted)
             ends = make_ends(self.device, self.machine, share, options)
             runner = FlowRunner(
@@ -122,6 +136,8 @@ class Session:
                 if turn >= warmup:
                     flow.samples.append(sample)
                 self.listener.finish(name, sample.end - sample.start)
+            if turn >= warmup:
+                self.compute.append(found.compute)
             if turn == 0:
                 spans.append(found.makespan_s)
             if turn >= warmup:
@@ -137,9 +153,11 @@ class Session:
             if isinstance(target, SinkPlace):
                 target.sink.fresh()
             elif isinstance(target, HostPlace):
-                target.buffer.fill(poison, THREADS)
-            elif isinstance(target, DevicePlace) and target.buffer is not None:
-                self.device.fill(target.buffer, poison)
+                for buffer in target.every:
+                    buffer.fill(poison, THREADS)
+            elif isinstance(target, DevicePlace):
+                for memory in target.every:
+                    self.device.fill(memory, poison)
             if flow.runner.ends.files:
                 flow.cache = self._enforce(flow)
             size = flow.estimate.size_bytes * flow.estimate.repeat
@@ -172,30 +190,33 @@ class Session:
 
     def _tasks(self) -> list[Task]:
         tasks = [
-            Task(name, self._labels(flow.demand.after), flow.demand.start, flow.runner.sample)
+            Task(name, self._gates[name], flow.demand.start, flow.runner.sample)
             for name, flow in self.flows.items()
         ]
         for name, block in self.plan.compute.items():
-            tasks.append(Task(name, self._labels(block.after), block.start, self._compute(name)))
+            tasks.append(Task(name, self._gates[name], block.start, self._compute(name)))
         return tasks
 
-    def _labels(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The copies of the flows `names`, and compute blocks as they are."""
-        copies = [label for label, flow in self.flows.items() if flow.demand.flow in names]
-        return (*copies, *(name for name in names if name in self.plan.compute))
-
-    def _compute(self, name: str) -> Callable[[], None]:
+    def _compute(self, name: str) -> Callable[[Pace], list[Interval]]:
         block = self.plan.compute[name]
         seconds = block.time
         if seconds is None:
             seconds = (block.bytes or 0) / gpu_rate(self.machine, block.gpu)
         spin, node, span = self._spinners[name], self.machine.nodes[block.gpu], seconds
+        turn_of = self._processors.setdefault(block.gpu, OneAtATime(self.stop))
 
-        def work() -> None:
+        def work(pace: Pace) -> list[Interval]:
             if isinstance(node, Hbm):
                 self.device.attach(node.device)
-            for _ in range(block.repeat):
-                spin(span)
+            runs = []
+            for turn in range(block.repeat):
+                pace.enter(turn)
+                with turn_of:
+                    start = perf_counter()
+                    spin(span)
+                    runs.append((start, perf_counter()))
+                pace.leave()
+            return runs
 
         return work
 
@@ -209,7 +230,11 @@ class Session:
             self.listener.note(f"verifying {name}")
             ends = flow.runner.ends
             size = flow.estimate.size_bytes
-            verify(name, size, fetcher(self.device, ends.target), ends.expected)
+            target = ends.target
+            several = len(target.every) if isinstance(target, (HostPlace, DevicePlace)) else 1
+            for turn in range(several):
+                ends.turn(turn)
+                verify(name, size, fetcher(self.device, target), ends.expected)
             flow.verified = True
 
     def publish(self) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from planner.engine.backends.null import Played, VirtualClock, play
 from planner.engine.flow import FlowSample
 from planner.engine.outcome import FlowRecord
+from planner.engine.pace import ALL, Gate, gates
 from planner.engine.sample import PlanSample
 from planner.engine.transfer import Moved
 from planner.machine.schema import Machine
+from planner.model.cover import Cover
 from planner.model.movement import Movement
 from planner.model.needs import Demand, gpu_rate
 from planner.model.pipeline import lengths
@@ -32,7 +34,22 @@ class _Process:
     firsts: float = 0.0
     end: float = 0.0
     moves: list[Moved] = field(default_factory=list)
-    queue: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def setup(self) -> float:
+        """Seconds of setup that hide behind nothing."""
+        return sum(s.duration_s for s in self.estimate.setup if not s.overlapped)
+
+
+@dataclass
+class _Block:
+    """One compute block on the clock: its gate opens, its runs stand in the queue of its GPU."""
+
+    name: str
+    gpu: str
+    seconds: float
+    repeat: int
+    runs: list[tuple[float, float]] = field(default_factory=list)
 
 
 def run_virtual(
@@ -40,80 +57,102 @@ def run_virtual(
 ) -> PlanSample:
     """One sample of the plan; setup takes what the estimate says."""
     clock = VirtualClock()
-    world = _World(plan, machine, clock)
-    for demand, flow in zip(demands, flows, strict=True):
-        pairs = movements_of(machine, demand.need, flow.schedule)
-        world.add(_Process(demand, flow, pairs))
-    world.start()
+    world = _World(clock, gates(plan, demands))
+    processes = [
+        _Process(demand, flow, movements_of(machine, demand.need, flow.schedule))
+        for demand, flow in zip(demands, flows, strict=True)
+    ]
+    blocks = [_block(plan, machine, name) for name in plan.compute]
+    for process in processes:
+        world.follow(process.estimate.name, process.demand.start, partial(world.begin, process))
+    for block in blocks:
+        world.follow(block.name, plan.compute[block.name].start, partial(world.run, block, 0))
     clock.run()
-    samples: dict[str, FlowSample] = {p.estimate.name: world.sample(p) for p in world.processes}
-    ends = [p.end for p in world.processes] + list(world.compute_ends.values())
-    return PlanSample(max(ends, default=0.0), samples)
+    ends = [p.end for p in processes] + [block.runs[-1][1] for block in blocks]
+    return PlanSample(
+        max(ends, default=0.0),
+        {p.estimate.name: _sample(p) for p in processes},
+        {block.name: tuple(block.runs) for block in blocks},
+    )
+
+
+def _block(plan: Plan, machine: Machine, name: str) -> _Block:
+    block = plan.compute[name]
+    seconds = block.time
+    if seconds is None:
+        seconds = (block.bytes or 0) / gpu_rate(machine, block.gpu)
+    return _Block(name, block.gpu, seconds, block.repeat)
 
 
 class _World:
-    """Processes, compute blocks, and who waits for whom."""
+    """Who waits for whom on the clock, repeat by repeat."""
 
-    def __init__(self, plan: Plan, machine: Machine, clock: VirtualClock) -> None:
-        self.plan, self.machine, self.clock = plan, machine, clock
-        self.processes: list[_Process] = []
-        self.compute_ends: dict[str, float] = {}
-        self.open: dict[str, int] = {}
-        self.begun: set[int] = set()
-        self.waiting: list[tuple[tuple[str, ...], float, object]] = []
+    def __init__(self, clock: VirtualClock, known: Mapping[str, Gate]) -> None:
+        self.clock, self.gates = clock, known
+        self.ended = dict.fromkeys(known, 0)
+        # What to look at again when one more repeat of a label has ended.
+        self.waiting: dict[str, list[Callable[[], None]]] = {label: [] for label in known}
 
-    def add(self, process: _Process) -> None:
-        self.processes.append(process)
+    def follow(self, label: str, start: float, action: Callable[[], None]) -> None:
+        """Do `action` when the gate of `label` opens, at `start` at the earliest."""
 
-    def start(self) -> None:
-        """Begin whatever waits for nothing."""
-        for process in self.processes:
-            name = process.demand.flow
-            self.open[name] = self.open.get(name, 0) + 1
-            self.waiting.append((process.demand.after, process.demand.start, process))
-        for name, block in self.plan.compute.items():
-            self.open[name] = 1
-            self.waiting.append((block.after, block.start, name))
-        self._wake()
+        def opened() -> None:
+            self.clock.at(max(self.clock.now, start), action)
 
-    def _wake(self) -> None:
-        ready = [w for w in self.waiting if not any(self.open.get(n, 0) for n in w[0])]
-        self.waiting = [w for w in self.waiting if w not in ready]
-        for _, start, what in ready:
-            at = max(self.clock.now, start)
-            if isinstance(what, _Process):
-                self.clock.at(at, partial(self._begin, what))
-            elif isinstance(what, str):
-                self.clock.at(at, partial(self._compute, what))
+        self.when(self.gates[label].before_all(), opened)
 
-    def _ended(self, name: str) -> None:
-        self.open[name] -= 1
-        if self.open[name] == 0:
-            self._wake()
+    def when(self, conditions: Sequence[tuple[str, int]], action: Callable[[], None]) -> None:
+        """Do `action` at the instant at which all conditions hold."""
+        for label, count in conditions:
+            if self.ended[label] < count:
+                self.waiting[label].append(partial(self.when, conditions, action))
+                return
+        action()
 
-    def _compute(self, name: str) -> None:
-        block = self.plan.compute[name]
-        seconds = block.time
-        if seconds is None:
-            seconds = (block.bytes or 0) / gpu_rate(self.machine, block.gpu)
-        span = seconds * block.repeat
-        end = self.clock.occupy(f"{block.gpu}.compute", self.clock.now, span)
-        self.compute_ends[name] = end
-        self.clock.at(end, lambda: self._ended(name))
+    def _end(self, label: str, count: int = 1) -> None:
+        self.ended[label] += count
+        again, self.waiting[label] = self.waiting[label], []
+        for look in again:
+            look()
 
-    def _begin(self, process: _Process) -> None:
-        process.begin = self.clock.now
-        setup = sum(s.duration_s for s in process.estimate.setup if not s.overlapped)
-        count = len(process.movements)
-        process.queue = [(turn, k) for turn in range(process.estimate.repeat) for k in range(count)]
-        self.clock.at(self.clock.now + setup, lambda: self._next(process))
-
-    def _next(self, process: _Process) -> None:
-        if not process.queue:
-            process.end = self.clock.now
-            self._ended(process.demand.flow)
+    def run(self, block: _Block, turn: int) -> None:
+        """The runs of a compute block, one after another."""
+        if turn == block.repeat:
+            self._end(block.name, ALL)
             return
-        turn, k = process.queue.pop(0)
+
+        def ready() -> None:
+            start, end = self.clock.occupy(f"{block.gpu}.compute", self.clock.now, block.seconds)
+            block.runs.append((start, end))
+            self.clock.at(end, ended)
+
+        def ended() -> None:
+            self._end(block.name)
+            self.run(block, turn + 1)
+
+        self.when(self.gates[block.name].before(turn), ready)
+
+    def begin(self, process: _Process) -> None:
+        """The setup of a flow, and then its repeats."""
+        process.begin = self.clock.now
+        self.clock.at(self.clock.now + process.setup, partial(self._repeat, process, 0))
+
+    def _repeat(self, process: _Process, turn: int) -> None:
+        label = process.estimate.name
+        if turn == process.estimate.repeat:
+            process.end = self.clock.now
+            self._end(label, ALL)
+            return
+        self.when(self.gates[label].before(turn), partial(self._move, process, turn, 0))
+
+    def _move(self, process: _Process, turn: int, k: int) -> None:
+        """Movement `k` of a repeat, or the end of the repeat behind the last."""
+        if k == len(process.movements):
+            if turn == 0:
+                process.firsts = self.clock.now
+            self._end(process.estimate.name)
+            self._repeat(process, turn + 1)
+            return
         movement, shape = process.movements[k]
         start = self.clock.now
 
@@ -122,22 +161,32 @@ class _World:
                 process.moves.append(
                     Moved(start, played.finish, played.intervals, (None,) * len(played.intervals))
                 )
-            if turn == 0 and k == len(process.movements) - 1:
-                process.firsts = self.clock.now
-            self._next(process)
+            self._move(process, turn, k + 1)
 
         chunks = lengths(movement.size, shape.chunk) if movement.size else []
         play(self.clock, movement.stages(shape), chunks, (shape.workers, shape.depth), done)
 
-    def sample(self, process: _Process) -> FlowSample:
-        """What the process took, with its setup."""
-        setup = process.estimate.setup
-        seconds = sum(s.duration_s for s in setup if not s.overlapped)
-        steady = (process.end - process.begin - seconds) / process.estimate.repeat
-        first = process.firsts - process.begin
-        return FlowSample(process.begin, process.end, setup, steady, first, tuple(process.moves))
+
+def _sample(process: _Process) -> FlowSample:
+    """What a flow took, with its setup."""
+    repeat = process.estimate.repeat
+    steady = process.end - process.begin - process.setup
+    if repeat > 1:
+        steady = (process.end - process.firsts) / (repeat - 1)
+    return FlowSample(
+        process.begin,
+        process.end,
+        process.estimate.setup,
+        steady,
+        process.firsts - process.begin,
+        tuple(process.moves),
+        repeat,
+    )
 
 
-def virtual_record(flow: FlowEstimate, sample: FlowSample, samples: int) -> FlowRecord:
+def virtual_record(
+    flow: FlowEstimate, sample: FlowSample, samples: int, cover: Cover
+) -> FlowRecord:
     """The record of a flow whose samples are all alike; nothing arrived that could be verified."""
-    return FlowRecord(sample, (sample,) * samples, flow.schedule.cache, None, 0)
+    covers = (cover,) * samples
+    return FlowRecord(sample, (sample,) * samples, flow.schedule.cache, None, 0, covers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from threading import Event, Lock
+from types import TracebackType
 from typing import Final
 
 TICK_S: Final = 0.05
@@ -56,3 +57,25 @@ class Stop:
             if left <= 0:
                 return
             time.sleep(min(left, TICK_S))
+
+
+class OneAtATime:
+    """A lock whose wait can be called off; entering raises `Stopped` then."""
+
+    def __init__(self, stop: Stop) -> None:
+        self._stop = stop
+        self._lock = Lock()
+
+    def __enter__(self) -> None:
+        """Wait for one's turn."""
+        while not self._lock.acquire(timeout=TICK_S):
+            self._stop.check()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let the next one in."""
+        self._lock.release()

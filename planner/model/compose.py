@@ -7,7 +7,6 @@ together (`overlap`) is settled in a few rounds of simulation.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +14,7 @@ from planner.machine.replicate import members
 from planner.machine.schema import Machine
 from planner.model.arrange import Arrangement
 from planner.model.build import Build, Job, Spec, build
+from planner.model.cover import Cover
 from planner.model.fluid import Fluid, fluid
 from planner.model.needs import Demand
 from planner.model.overlap import NONE, Corrections, refine
@@ -23,8 +23,6 @@ from planner.plan.schema import Plan
 
 __all__ = ["Composition", "Fluid", "Part", "compose", "fluid"]
 
-ROUNDING = 1e-12
-"""Share of an instant below which a difference of two is rounding."""
 ROUNDS = 6
 """Simulations of one plan at the most; overlaps settle after two or three."""
 
@@ -185,7 +183,7 @@ def _corrected(spec: Spec, corrections: Corrections) -> Fluid:
 def _summary(
     plan: Plan, made: Build, names: tuple[str, ...], result: FluidResult, count: int
 ) -> Composition:
-    blocks = _Cover(
+    blocks = Cover(
         (result.begin[i], result.finish[i])
         for i, spec in enumerate(made.specs)
         if spec.kind == "compute"
@@ -202,7 +200,7 @@ def _summary(
 
 
 def _part(
-    made: Build, job: Job, names: tuple[str, ...], result: FluidResult, blocks: _Cover
+    made: Build, job: Job, names: tuple[str, ...], result: FluidResult, blocks: Cover
 ) -> Part:
     moving = exposed = 0.0
     lanes: dict[int, float] = {}
@@ -229,35 +227,3 @@ def _part(
         tuple(result.finish[i] for i in job.tails),
         tuple(lanes[k] for k in sorted(lanes)),
     )
-
-
-class _Cover:
-    """The union of intervals."""
-
-    def __init__(self, spans: object) -> None:
-        self.starts: list[float] = []
-        self.ends: list[float] = []
-        self.before: list[float] = []  # seconds covered by the intervals in front
-        total = 0.0
-        for start, end in sorted(spans):  # type: ignore[call-overload]
-            if self.ends and start <= self.ends[-1]:
-                grown = max(end, self.ends[-1])
-                total += grown - self.ends[-1]
-                self.ends[-1] = grown
-            elif end > start:
-                self.starts.append(start)
-                self.ends.append(end)
-                self.before.append(total)
-                total += end - start
-
-    def _until(self, time: float) -> float:
-        """Seconds covered before `time`."""
-        at = bisect_right(self.starts, time) - 1
-        if at < 0:
-            return 0.0
-        return self.before[at] + min(time, self.ends[at]) - self.starts[at]
-
-    def exposed(self, start: float, end: float) -> float:
-        """Seconds between two instants that are not covered."""
-        left = end - start - (self._until(end) - self._until(start))
-        return left if left > ROUNDING * end else 0.0

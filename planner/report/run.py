@@ -32,6 +32,8 @@ _COLUMNS: Final = [
     Column("predicted rate", right=True, give_way=3),
 ]
 
+_HIDDEN_FROM: Final = 0.005
+"""Below half a per cent compute hides nothing."""
 _BLAME_FROM: Final = 1.02
 """Below 2 % off nobody is blamed: the medians of few samples differ by as much."""
 
@@ -53,7 +55,7 @@ def run_text(run: Run, style: Style, *, saved: str | None = None) -> str:
         lines += prose(headline(flow), style, hang=2)
     for flow in run.flows:
         lines += ["", *_flow_lines(flow, run, style)]
-    lines += ["", *_makespan_lines(run, style)]
+    lines += ["", *_compute_lines(run, style), *_makespan_lines(run, style)]
     lines += objective_lines(run.objectives, style, unknown="not measured")
     notes = _blame_lines(run, style)
     notes += [line for w in run.waived for line in prose(f"waived: {w}", style, hang=2)]
@@ -129,6 +131,11 @@ def _flow_lines(flow: FlowRun, run: Run, style: Style) -> list[str]:
     if flow.repeat > 1:
         repeats = f"{flow.repeat} repeats"
         rows.append(_time_row("duration", repeats, flow.predicted_s, flow.duration_s))
+    shares = flow.hidden_share or 0.0, flow.predicted_hidden_share or 0.0
+    if max(shares) >= _HIDDEN_FROM:
+        measured, expected = (max(share, 0.0) for share in shares)
+        hidden = f"{measured:.0%} hidden ({expected:.0%} predicted)"
+        rows.append(_time_row("exposed", hidden, flow.predicted_exposed_s, flow.exposed_s))
     title = f"  {name}   {style.spell('   '.join(facts))}"
     return [title, *table(_COLUMNS, rows, style)]
 
@@ -171,6 +178,19 @@ def _time_row(
         "",
         "",
     ]
+
+
+def _compute_lines(run: Run, style: Style) -> list[str]:
+    lines = []
+    for block in run.compute:
+        times = (
+            f"predicted {format_time(block.predicted_s)}",
+            f"measured {format_time(block.duration_s)}",
+            f"{error_words(block.error_factor)} {error_mark(block.error_factor)}".strip(),
+        )
+        found = prose(f"{style.spell(block.name)}   {'   '.join(times)}", style, hang=2)
+        lines += [style.paint(line, error_tone(block.error_factor)) for line in found]
+    return lines
 
 
 def _makespan_lines(run: Run, style: Style) -> list[str]:

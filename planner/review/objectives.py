@@ -50,7 +50,7 @@ def run_metrics(run: Run) -> Metrics:
     """Every metric that a run has.
 
     Memory that no counter of the run measures (`peak`) is the schedule's own demand, which the
-    run allocated; transfer time hidden behind compute is not measured, so `exposed` is absent.
+    run allocated.
     """
     values: dict[str, float] = {"makespan": run.makespan_s}
     for name, flows in _by_plan_name(run.flows).items():
@@ -58,6 +58,11 @@ def run_metrics(run: Run) -> Metrics:
         values[f"{name}.p50"] = max(flow.p50_s for flow in flows)
         values[f"{name}.p95"] = max(flow.p95_s for flow in flows)
         values[f"{name}.error"] = max((flow.error_factor for flow in flows), key=distance)
+        exposed = [flow.exposed_s for flow in flows if flow.exposed_s is not None]
+        if exposed:
+            values[f"{name}.exposed"] = max(exposed)
+    for block in run.compute:
+        values[f"{block.name}.duration"] = block.duration_s
     values |= _measured_busy(run)
     _add_cost(values, run.estimate.machine)
     memory, capacities = _memory(run.estimate.nodes, run.estimate.machine)
@@ -126,9 +131,8 @@ def _memory(
     for name, node in known.items() if isinstance(known, Mapping) else ():
         metrics = f"{name}.peak", f"{name}.pinned"
         values |= dict.fromkeys(metrics, 0)
-        capacity = node.get("capacity") if isinstance(node, Mapping) else None
-        if isinstance(capacity, int):
-            capacities |= dict.fromkeys(metrics, capacity)
+        if isinstance(node, Mapping) and isinstance(node.get("capacity"), int):
+            capacities |= dict.fromkeys(metrics, node["capacity"])
     for use in nodes:
         values[f"{use.name}.peak"] = use.peak_bytes
         values[f"{use.name}.pinned"] = use.pinned_bytes

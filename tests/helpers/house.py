@@ -20,6 +20,7 @@ FLOORS: Final = {
     "machine": 1,
     "plan": 2,
     "results": 2,
+    "schedule": 2,
     "model": 3,
     "engine": 4,
     "review": 5,

@@ -50,10 +50,11 @@ class VirtualClock:
         end = self.free[queue] = start + self.claim(stage, start, length)
         return start, end
 
-    def occupy(self, queue: str, at: float, seconds: float) -> float:
-        """Keep what serves `queue` for some time, behind what it does already; returns the end."""
-        end = self.free[queue] = max(at, self.free.get(queue, 0.0)) + seconds
-        return end
+    def occupy(self, queue: str, at: float, seconds: float) -> tuple[float, float]:
+        """Keep what serves `queue` for some time, behind what it does already; (start, end)."""
+        start = max(at, self.free.get(queue, 0.0))
+        end = self.free[queue] = start + seconds
+        return start, end
 
     def claim(self, stage: Stage, start: float, length: int) -> float:
         """Seconds in which the stage serves `length` bytes beside all that is served at `start`.

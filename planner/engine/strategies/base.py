@@ -113,8 +113,8 @@ def at_rest(place: Place, chunks: Chunks) -> Address | None:
         device, lows = place, chunks.lows
         return lambda _slot, chunk: device.address + lows[chunk]
     if isinstance(place, HostPlace):
-        base, offsets = place.buffer.address, chunks.lows
-        return lambda _slot, chunk: base + offsets[chunk]
+        host, offsets = place, chunks.lows
+        return lambda _slot, chunk: host.buffer.address + offsets[chunk]
     if isinstance(place, MappedPlace):
         mapped = place.mapped
         if mapped is None:

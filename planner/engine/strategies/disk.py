@@ -20,8 +20,7 @@ def _views(bound: Bound, hands: Hands, *, room: int = 0) -> Callable[[int, int],
     place = bound.target if isinstance(bound.target, HostPlace) else bound.source
     if not isinstance(place, HostPlace):
         raise TypeError("a pool stage without a ring needs host memory at one side")
-    whole = place.buffer.view
-    return lambda _slot, chunk: whole[lows[chunk] : lows[chunk] + sizes[chunk]]
+    return lambda _slot, chunk: place.buffer.view[lows[chunk] : lows[chunk] + sizes[chunk]]
 
 
 def _places(bound: Bound) -> list[tuple[int, int]]:
@@ -90,13 +89,13 @@ def _direct_into_memory(bound: Bound, places: list[tuple[int, int]], align: int)
             "direct: several files cannot be read around the page cache into one buffer",
             hint="pin the strategy buffered for disk -> host",
         )
-    lows, sizes, buffer = bound.chunks.lows, bound.chunks.sizes, bound.target.buffer
+    lows, sizes, place = bound.chunks.lows, bound.chunks.sizes, bound.target
 
     def read(_slot: int, chunk: int) -> None:
         fd, offset = places[chunk]
         lead = offset % align
         needed = lead + sizes[chunk]
-        view = buffer.around(lows[chunk] - lead, round_up(needed, align))
+        view = place.buffer.around(lows[chunk] - lead, round_up(needed, align))
         read_aligned(fd, view, offset - lead, needed)
 
     return read
