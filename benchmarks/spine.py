@@ -10,16 +10,16 @@ Without a GPU the same script runs on the host backend and says so.
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import statistics
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout not installed
+
 import planner
+from benchmarks.record import header, write
 from planner.engine.here import here
 from planner.plan.schema import Plan
 from planner.units import format_rate, format_time, parse_size
@@ -53,19 +53,14 @@ def main() -> int:
         _row(name, words, options.size, options.samples, options.backend)
         for name, words in CASES.items()
     ]
-    record = {
-        "date": datetime.now(tz=UTC).isoformat(timespec="seconds"),
-        "command": " ".join(["python", *sys.argv]),
-        "host": platform.platform(),
-        "hardware": machine.hardware,
-        "emulated": machine.emulated,
+    record = header(machine) | {
         "calibrated_s": calibrated_s,
         "size_bytes": options.size,
         "rows": rows,
     }
     _print(rows, machine.emulated, calibrated_s)
     if options.out:
-        options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write(options.out, record)
     return 0
 
 
