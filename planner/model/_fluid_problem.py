@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from planner.model._fluid_types import FluidFlow, Resource
 
@@ -120,10 +121,10 @@ def _check_flows(flows: Sequence[FluidFlow]) -> dict[str, list[float]]:
     """The numeric fields as lists, one number a flow, each within its range."""
     numbers: dict[str, list[float]] = {}
     for name, holds, allowed in _RULES:
-        values = [float(getattr(flow, name)) for flow in flows]
-        # Many flows share few values, so each value is looked at once.
-        bad = {value for value in set(values) if not holds(value)}
-        if bad:
+        values = list(map(float, map(attrgetter(name), flows)))
+        # The rules are intervals: the two extremes tell of all, and only nan is not its own equal.
+        total = sum(values)
+        if values and (math.isnan(total) or not (holds(min(values)) and holds(max(values)))):
             flow = next(f for f, v in zip(flows, values, strict=True) if not holds(v))
             raise ValueError(
                 f"flow {flow.name!r}: {name} is {getattr(flow, name)}; it must be {allowed}"
@@ -183,16 +184,18 @@ def _classify(
     flow_class = [NO_CLASS] * len(flows)
     replicated = any(resource.members > 1 for resource in resources)
     for index, flow in enumerate(flows):
-        spelled = tuple(flow.charges.items())
-        key = (spelled, flow.weight, flow.cap, flow.priority)
+        # Two flat tuples: pairs would be some hundred thousand objects more for large inputs.
+        charges = flow.charges
+        kind = (flow.weight, flow.cap, flow.priority)
+        key = (tuple(charges), tuple(charges.values()), kind)
         number = known.get(key)
         if number is None:
-            charges = _charges(resources, flow)
-            if charges != spelled:
-                number = known.get((charges, flow.weight, flow.cap, flow.priority))
+            slots, values = _charges(resources, flow)
+            number = known.get((slots, values, kind))
             if number is None:
-                number = _add(classes, resources, flow, charges, tier_of[flow.priority])
-                known[charges, flow.weight, flow.cap, flow.priority] = number
+                tier = tier_of[flow.priority]
+                number = _add(classes, resources, flow, (slots, values), tier)
+                known[slots, values, kind] = number
             known[key] = number
         if replicated:
             _check_members(resources, flow)
@@ -200,7 +203,11 @@ def _classify(
     return classes, flow_class
 
 
-def _charges(resources: Sequence[Resource], flow: FluidFlow) -> tuple[tuple[int, float], ...]:
+_Charges = tuple[tuple[int, ...], tuple[float, ...]]
+"""Resources, and what a byte takes of each."""
+
+
+def _charges(resources: Sequence[Resource], flow: FluidFlow) -> _Charges:
     """The charges that are not zero, sorted by resource; checked."""
     charges = sorted(flow.charges.items())
     if charges and not (charges[0][0] >= 0 and charges[-1][0] < len(resources)):
@@ -215,7 +222,8 @@ def _charges(resources: Sequence[Resource], flow: FluidFlow) -> tuple[tuple[int,
                 f"flow {flow.name!r}: charges {resources[index].name!r} {charge} times; "
                 "a multiplicity must be finite and at least 0"
             )
-    return tuple([pair for pair in charges if pair[1] > 0.0])
+    taken = [pair for pair in charges if pair[1] > 0.0]
+    return tuple([index for index, _ in taken]), tuple([charge for _, charge in taken])
 
 
 def _check_members(resources: Sequence[Resource], flow: FluidFlow) -> None:
@@ -232,17 +240,18 @@ def _add(
     classes: Classes,
     resources: Sequence[Resource],
     flow: FluidFlow,
-    charges: tuple[tuple[int, float], ...],
+    charges: _Charges,
     tier: int,
 ) -> int:
     """The number of the new class, or `NO_CLASS` where nothing bounds its rate."""
-    unlimited = all(resources[index].capacity == math.inf for index, _ in charges)
-    if unlimited and flow.cap == math.inf:
+    indices, values = charges
+    if flow.cap == math.inf and all(resources[index].capacity == math.inf for index in indices):
         return NO_CLASS
     first = tier * len(resources)
-    classes.slots.append(tuple([first + index for index, _ in charges]))
+    classes.slots.append(tuple([first + index for index in indices]) if first else indices)
     # On one of M equal resources only members / M of the flow's members are found.
-    classes.charge.append(tuple([charge / resources[i].members for i, charge in charges]))
+    per_member = [v / resources[i].members for i, v in zip(indices, values, strict=True)]
+    classes.charge.append(tuple(per_member))
     classes.weight.append(flow.weight)
     classes.cap.append(flow.cap)
     classes.tier.append(tier)

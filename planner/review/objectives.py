@@ -131,8 +131,9 @@ def _memory(
     for name, node in known.items() if isinstance(known, Mapping) else ():
         metrics = f"{name}.peak", f"{name}.pinned"
         values |= dict.fromkeys(metrics, 0)
-        if isinstance(node, Mapping) and isinstance(node.get("capacity"), int):
-            capacities |= dict.fromkeys(metrics, node["capacity"])
+        capacity = node.get("capacity") if isinstance(node, Mapping) else None
+        if isinstance(capacity, int):
+            capacities |= dict.fromkeys(metrics, capacity)
     for use in nodes:
         values[f"{use.name}.peak"] = use.peak_bytes
         values[f"{use.name}.pinned"] = use.pinned_bytes
