@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from planner.engine.backends.base import Description, DeviceBuffer, Engine, Name
 from planner.engine.backends.cuda_lane import KIND, CudaLane
+from planner.engine.backends.cuda_quick import quick_calls
 from planner.engine.backends.cuda_spin import spinner
 from planner.errors import InfeasibleError, UnavailableError
 
@@ -196,7 +197,7 @@ class CudaBackend:
     def when(self, gpu: int, event: int) -> float:
         """The instant on the host's clock at which an event of the device happened."""
         _, base, seconds = self._clock[gpu]
-        return seconds + float(self._rt.eventElapsedTime(base, event)) / 1e3
+        return seconds + quick_calls().elapsed(base, event)
 
     def fill(self, buffer: DeviceBuffer, value: int) -> None:
         """`cudaMemset`, waited for."""

@@ -1,7 +1,7 @@
 """A lane of the cuda backend: one stream, and one event a slot.
 
-Only calls that let other threads run are made here: `memcpyAsync`, `memcpyPeerAsync`,
-`eventRecord`, `eventSynchronize`, `streamWaitEvent`. Nothing synchronises a device.
+What is called for each chunk keeps the interpreter's lock while it is short, and lets other threads
+run where it waits (`cuda_quick`). Nothing synchronises a device.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any, Final, Protocol
 
 from planner.engine.backends.base import Engine, Lane, Part
+from planner.engine.backends.cuda_quick import quick_calls
 
 KIND: Final = {"h2d": 1, "d2h": 2, "local": 3}
 """cudaMemcpyKind."""
@@ -40,6 +41,7 @@ class CudaLane:
         "_issued",
         "_kind",
         "_ptr",
+        "_quick",
         "_rt",
         "_stream",
         "engine",
@@ -51,6 +53,7 @@ class CudaLane:
         backend.attach(engine.gpu)
         self._backend = backend
         self._rt = cupy.cuda.runtime
+        self._quick = quick_calls()
         self.engine = engine
         self.log: list[float] = []
         self._kind = KIND.get(engine.kind, 0)
@@ -66,7 +69,7 @@ class CudaLane:
         """Queue one copy."""
         self._issued[slot] = perf_counter()
         self._enqueue(target, source, length)
-        self._rt.eventRecord(self._events[slot], self._ptr)
+        self._quick.record(self._events[slot], self._ptr)
         self._flying[slot] = True
 
     def copy_parts(self, slot: int, parts: Sequence[Part]) -> None:
@@ -74,7 +77,7 @@ class CudaLane:
         self._issued[slot] = perf_counter()
         for target, source, length in parts:
             self._enqueue(target, source, length)
-        self._rt.eventRecord(self._events[slot], self._ptr)
+        self._quick.record(self._events[slot], self._ptr)
         self._flying[slot] = True
 
     def _enqueue(self, target: int, source: int, length: int) -> None:
@@ -82,7 +85,7 @@ class CudaLane:
             peer, gpu = self.engine.peer, self.engine.gpu
             self._rt.memcpyPeerAsync(target, peer, source, gpu, length, self._ptr)
         else:
-            self._rt.memcpyAsync(target, source, length, self._kind, self._ptr)
+            self._quick.copy(target, source, length, self._ptr)
 
     def copy_now(self, target: int, source: int, length: int) -> None:
         """The driver's copy of ordinary memory.
@@ -104,7 +107,7 @@ class CudaLane:
     def wait(self, slot: int) -> None:
         """Block until the slot has arrived, and log when."""
         if self._flying[slot]:
-            self._rt.eventSynchronize(self._events[slot])
+            self._quick.wait(self._events[slot])
             self._flying[slot] = False
             self.log.append(self._issued[slot])
             self.log.append(self._backend.when(self.engine.gpu, self._events[slot]))
