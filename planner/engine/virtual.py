@@ -164,7 +164,9 @@ class _World:
             self._move(process, turn, k + 1)
 
         chunks = lengths(movement.size, shape.chunk) if movement.size else []
-        play(self.clock, movement.stages(shape), chunks, (shape.workers, shape.depth), done)
+        stages, ring = movement.stages(shape), (shape.workers, shape.depth)
+        lead = movement.lead(shape) if chunks else 0.0
+        self.clock.at(start + lead, lambda: play(self.clock, stages, chunks, ring, done))
 
 
 def _sample(process: _Process) -> FlowSample:

@@ -80,7 +80,8 @@ class Setup(_Strict):
     the guest has never used, and of memory that it has used before. `register` pins touched memory
     in place. `host_alloc` allocates, touches and pins in one driver call. `map_touch` is the touch
     of a cached file's mapping (minor page faults), which threads take in turn. `workers` is the
-    start of the pool of workers with their streams and events.
+    start of the pool of workers with their streams and events, `wake` what each worker after the
+    first adds to every run until all are at it.
     """
 
     touch_fresh: BytesPerSecond | None = None
@@ -92,6 +93,7 @@ class Setup(_Strict):
     host_alloc: BytesPerSecond | None = None
     map_touch: BytesPerSecond | None = None
     workers: Seconds = 0.0
+    wake: Seconds = 0.0
     spread: float | None = Field(default=None, ge=0)
     source: str | None = None
 

@@ -110,6 +110,7 @@ class _Shift:
         update = {name: rate / factor for name, rate in known.items()}
         update["register_latency"] = setup.register_latency * factor
         update["workers"] = setup.workers * factor
+        update["wake"] = setup.wake * factor
         return setup.model_copy(update=update)
 
     def link(self, link: Link) -> Link:

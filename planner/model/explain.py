@@ -21,6 +21,9 @@ def arithmetic(need: Need, candidate: Candidate, fluids: list[Fluid]) -> tuple[s
         line = _movement_line(movement, shape, flow)
         if line:
             lines.append(line)
+        lead = movement.lead(shape)
+        if lead:
+            lines.append(f"in that, waking {shape.workers} workers: {format_time(lead)}")
         if movement.tail:
             lines.append(
                 f"the GPU reads what it uses from its own memory: {format_time(movement.tail)}"

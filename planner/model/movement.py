@@ -86,6 +86,16 @@ class Movement:
         later = replace(last.use, reads=strategy.later_reads(last.use))
         return of_hbm(self.size, later, last.gpu.rate) if later.reads else 0.0
 
+    def lead(self, shape: Shape) -> float:
+        """Seconds that a run loses until all its workers are at it.
+
+        Threads are woken one after another, and each wants the interpreter's lock; a movement by
+        one worker is done by the caller.
+        """
+        if shape.workers == 1 or not self.has_pool:
+            return 0.0
+        return (shape.workers - 1) * self.crossings[0].ram.setup.wake
+
     def stages(self, shape: Shape) -> tuple[Stage, ...]:
         """The servers of the pipeline."""
         pairs = zip(self.strategies, self.crossings, strict=True)
@@ -97,7 +107,7 @@ class Movement:
         if not stages or not self.size:
             return 0.0
         moved = seconds(stages, self.size, shape.chunk, shape.workers, shape.depth)
-        return moved + self.tail
+        return moved + self.lead(shape) + self.tail
 
     def trace(self, shape: Shape) -> Trace:
         """Seconds and busy times of one repeat, chunk by chunk; found once for each shape."""
@@ -114,7 +124,7 @@ class Movement:
         if not stages or not self.size:
             return Trace(0.0, tuple(0.0 for _ in stages), 0.0)
         trace = exact(stages, lengths(self.size, shape.chunk), shape.workers, shape.depth)
-        return replace(trace, total_s=trace.total_s + self.tail) if self.tail else trace
+        return self._around(trace, shape)
 
     def nearly(self, shape: Shape) -> Trace:
         """What `trace` answers, from the first chunks only where there are many."""
@@ -123,7 +133,12 @@ class Movement:
             return Trace(0.0, tuple(0.0 for _ in stages), 0.0)
         chunk = min(shape.chunk, self.size)
         trace = nearly(stages, self.size, chunk, shape.workers, shape.depth)
-        return replace(trace, total_s=trace.total_s + self.tail) if self.tail else trace
+        return self._around(trace, shape)
+
+    def _around(self, trace: Trace, shape: Shape) -> Trace:
+        """The trace with what comes before and behind the pipeline."""
+        more = self.lead(shape) + self.tail
+        return replace(trace, total_s=trace.total_s + more) if more else trace
 
     def throughput(self, shape: Shape) -> float:
         """Bytes per second once the pipeline is full."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Final
 
 from planner.machine.schema import CopyName, Machine, Ram
@@ -135,8 +136,44 @@ def coupled(machine: Machine, joints: Sequence[Joint]) -> Machine:
     Runs with two slots and more settle `beside_dma` of their workers; counts between take the
     nearest smaller count's share. Where there are runs with smaller chunks too, what a chunk costs
     the interpreter beside DMA is settled with them, in turns. Runs with one slot then settle
-    `one_slot`.
+    `one_slot`. Runs of fewer bytes settle what waking the workers takes (`Setup.wake`), in turns
+    with all of this: it is what short runs take longer than their rate says.
     """
+    longest = {joint.copy: 0 for joint in joints}
+    for joint in joints:
+        longest[joint.copy] = max(longest[joint.copy], joint.size)
+    long = [joint for joint in joints if joint.size == longest[joint.copy]]
+    short = [joint for joint in joints if joint.size < longest[joint.copy]]
+    for _ in range(TURNS if short else 1):
+        machine = _shares(machine, long)
+        if short:
+            machine = with_wake(machine, _wake(machine, short))
+    return machine
+
+
+def with_wake(machine: Machine, seconds: float) -> Machine:
+    """The machine with another time for waking one worker."""
+    host = machine.nodes["host0"]
+    if not isinstance(host, Ram):
+        raise TypeError("host0 is the host's memory")
+    host = host.model_copy(update={"setup": host.setup.model_copy(update={"wake": seconds})})
+    return machine.model_copy(update={"nodes": {**machine.nodes, "host0": host}})
+
+
+def _wake(machine: Machine, short: Sequence[Joint]) -> float:
+    """Seconds a worker that make the short runs come out as measured; the middle one of them."""
+    awake = with_wake(machine, 0.0)
+    more = [
+        (joint.seconds - predicted(awake, joint, _table(awake, joint.copy)))
+        / (joint.shape.workers - 1)
+        for joint in short
+        if joint.shape.workers > 1
+    ]
+    return max(0.0, median(more)) if more else 0.0
+
+
+def _shares(machine: Machine, joints: Sequence[Joint]) -> Machine:
+    """The machine with the copy tables that make the runs come out as measured."""
     for copy in dict.fromkeys(joint.copy for joint in joints):
         own = [joint for joint in joints if joint.copy == copy]
         double = [joint for joint in own if joint.shape.depth > 1]

@@ -36,6 +36,10 @@ class Chunks:
     def __len__(self) -> int:
         return len(self.lows)
 
+    def repeated(self, times: int) -> Chunks:
+        """The same pieces, so many times over: for a longer run over the same memory."""
+        return Chunks(self.lows * times, self.sizes * times)
+
 
 def cut(size: int, chunk: int, borders: Sequence[int] = ()) -> Chunks:
     """Chunks of `size` bytes, cut also at the `borders` (where files begin).
