@@ -9,6 +9,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import typer
@@ -16,9 +17,11 @@ import typer
 from planner.cli.app import group
 from planner.cli.console import Console, Manners
 from planner.cli.options import Session
+from planner.cli.streams import OutputError, discard, guarded
 from planner.errors import ExitCode, PlannerError
 
-# typer's own name for it is not public: BadParameter -> UsageError -> ClickException.
+# typer's own names for them are not public: BadParameter -> UsageError -> ClickException.
+_USAGE_ERROR: Final[Any] = typer.BadParameter.__mro__[1]
 _CLICK_ERROR: Final[Any] = typer.BadParameter.__mro__[2]
 
 _COLLECT_AFTER: Final = 200_000
@@ -39,16 +42,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _end_like_ctrl_c()
     before = gc.get_threshold()
     gc.set_threshold(_COLLECT_AFTER, *before[1:])
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = guarded(sys.stdout, must=True), guarded(sys.stderr, must=False)
     try:
         code = _run(given, session)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader of our output has left, `planner … | head`. Python flushes once more at its
-        # end; with stdout elsewhere that stays quiet too.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader of our output has left, `planner … | head`
+        discard(sys.stdout)
         return int(ExitCode.DONE)
+    except OutputError as error:  # also where an error was to be told as JSON
+        sys.stderr.write(f"error: {error.message}\n")
+        return int(error.exit_code)
     finally:
         gc.set_threshold(*before)
+        sys.stdout, sys.stderr = streams
     return code
 
 
@@ -66,15 +73,16 @@ def _end_like_ctrl_c() -> None:
 
 def _run(given: list[str], session: Session) -> int:
     try:
+        _refuse_bytes(given)
         answer = group().main(args=given, prog_name="planner", standalone_mode=False, obj=session)
     except _CLICK_ERROR as error:
         return _usage(error, _console(session, given))
+    except (OutputError, BrokenPipeError):
+        raise
     except PlannerError as error:
         return _planner_error(error, _console(session, given), session.verb)
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted(_console(session, given))
-    except BrokenPipeError:
-        raise
     except SystemExit as end:  # typer leaves like this when the reader of our output has left
         if isinstance(end.__context__, BrokenPipeError):
             raise end.__context__ from None
@@ -84,6 +92,15 @@ def _run(given: list[str], session: Session) -> int:
     if answer == ExitCode.INTERRUPTED:  # typer turns Ctrl-C into this, without a word
         return _interrupted(_console(session, given))
     return int(answer or ExitCode.DONE)
+
+
+def _refuse_bytes(given: Sequence[str]) -> None:
+    """Raise a usage error for a word that is no UTF-8, as names in plans and results are."""
+    for word in given:
+        shown = os.fsencode(word).decode(errors="backslashreplace")
+        if shown != word:
+            hint = "; rename the file" if Path(word).exists() else ""
+            raise _USAGE_ERROR(f'the word "{shown}" is not UTF-8{hint}')
 
 
 def _console(session: Session, given: list[str]) -> Console:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from planner.errors import Fault
+from planner.files import read_bytes
 from planner.plan.tree import Entry, Items, Node, Place, Scalar, SourceText, Table
 from planner.plan.yaml_nodes import NotReadableError, read_nodes
 
@@ -130,7 +131,7 @@ class FileReader:
         place = asked if asked is not None else Place(SourceText(str(path), path.parent))
         key = "include" if asked is not None else ""
         try:
-            raw = path.read_bytes()
+            raw = read_bytes(path)
         except FileNotFoundError:
             self.faults.append(place.fault(key, f"there is no file {path}", _nearby(path)))
         except IsADirectoryError:

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 FLOORS: Final = {
     "_version": 0,
     "errors": 0,
+    "files": 0,
     "units": 0,
     "machine": 1,
     "plan": 2,
@@ -28,7 +29,7 @@ FLOORS: Final = {
     "cli": 7,
 }
 IDEAS: Final = {
-    0: "errors, units, version",
+    0: "errors, files, units, version",
     1: "what the hardware is",
     2: "what people write, and what is emitted",
     3: "what will happen",

@@ -59,3 +59,19 @@ def test_saved_json_is_what_json_prints(tmp_path: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().out == printed
     main(["estimate", PLAN, "-o", str(target)])
     assert capsys.readouterr().out.splitlines()[-1].endswith(f"saved {target}")
+
+
+def test_a_device_is_written_not_replaced(tmp_path: Path) -> None:
+    # A link to /dev/null: were it replaced, the link would be a file afterwards.
+    link = tmp_path / "null"
+    link.symlink_to("/dev/null")
+    check_writable(str(link))
+    save_text(str(link), "text")
+    assert link.is_symlink()
+    assert link.is_char_device()
+
+
+def test_a_pipe_that_nobody_reads_is_told_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="cannot write"):
+        save_text(str(tmp_path / "pipe"), "text")
