@@ -28,10 +28,10 @@ from planner.review.inputs import (
     machine_for,
     read_plan,
     require_names,
-    saved_estimate,
     this_computer,
 )
 from planner.review.objectives import estimate_metrics, judge, judge_all, run_metrics
+from planner.review.saved import require_agreement, saved_estimate
 from planner.review.slack import slack
 from planner.review.verdict import estimate_verdict, run_verdict
 from planner.units import format_rate
@@ -58,8 +58,8 @@ def read_plans(paths: Sequence[PathLike], *, settings: Sequence[str] = ()) -> li
     for path in paths:
         try:
             loaded = read_plan(path, settings=settings)
-        except PlanError as error:
-            faults += error.faults or [Fault(str(path), 0, 0, "", error.message)]
+        except InputError as error:
+            faults += error.faults or [Fault(str(path), 0, 0, "", error.message, error.hint)]
             continue
         faults += machine_faults(loaded)
         plans.append(loaded)
@@ -241,6 +241,7 @@ def _what_to_run(
             "an estimate is run exactly as it was saved: --set and --only do not apply",
             hint="make a new estimate with them, or execute the plan",
         )
+    require_agreement(found)
     return LoadedPlan(Plan.model_validate(found.plan)), found
 
 

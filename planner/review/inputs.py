@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
 from planner.errors import Fault, InputError, MachineError, PlanError, UnavailableError
 from planner.plan.load import LoadedPlan, check_names, load_plan
 from planner.plan.schema import Plan
-from planner.results import Estimate
 from planner.review.pins import pin_faults, strategy_names, unknown_strategies
+from planner.review.saved import refuse_result
 
 if TYPE_CHECKING:
     from planner.engine.progress import Progress
@@ -32,7 +29,8 @@ def read_plan(
 ) -> LoadedPlan:
     """The plan at a path, or as given, with `settings` applied and all flows but `only` left out.
 
-    Raises `PlanError` with every fault; `InputError` for settings on a plan that has no text.
+    Raises `PlanError` with every fault; `InputError` for settings on a plan that has no text, and
+    for a saved result.
     """
     if isinstance(source, Plan):
         if settings:
@@ -42,6 +40,7 @@ def read_plan(
             )
         loaded = LoadedPlan(source)
     else:
+        refuse_result(source)
         loaded = load_plan(source, settings=settings)
     return LoadedPlan(only_flows(loaded.plan, only), loaded.positions) if only else loaded
 
@@ -164,29 +163,3 @@ def machine_faults(loaded: LoadedPlan) -> list[Fault]:
     except MachineError as error:
         return list(error.faults) or [loaded.fault("machine", error.message, error.hint)]
     return name_faults(loaded, machine)
-
-
-def saved_estimate(path: PathLike) -> Estimate | None:
-    """The estimate that the file holds, or `None` if it is no JSON result (so, a plan).
-
-    Raises `InputError` for another kind of result, a newer format, or a damaged one.
-    """
-    try:
-        body = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None  # the plan reader says what is wrong with it, and where
-    if not isinstance(body, dict) or not str(body.get("format", "")).startswith("planner."):
-        return None
-    if body["format"] != "planner.estimate/1":
-        raise InputError(
-            f"{path} is a {body['format']}; only a plan or a planner.estimate/1 can be executed",
-            hint="`planner estimate PLAN -o FILE` makes one",
-        )
-    try:
-        estimate = Estimate.model_validate(body)
-        Plan.model_validate(estimate.plan)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InputError(f"{path} is damaged: {where}: {first['msg']}") from error
-    return estimate

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
 from planner.errors import InputError, MachineError, PlanError, UnavailableError
 from planner.machine.load import load_machine
 from planner.plan.load import loads_plan
 from planner.review import inputs
-from tests.helpers import results
 
 TEXT = """\
 version: 1
@@ -82,39 +78,3 @@ def test_an_unknown_machine_is_a_fault_at_its_key() -> None:
 
 def test_here_is_measured_not_checked() -> None:
     assert inputs.machine_faults(loads_plan(TEXT.replace("h200-sxm-1", "here"))) == []
-
-
-def test_a_saved_estimate_reads_back_equal(tmp_path: Path) -> None:
-    file = tmp_path / "any name at all"
-    file.write_text(results.estimate().model_dump_json(), encoding="utf-8")
-    assert inputs.saved_estimate(file) == results.estimate()
-
-
-def test_fields_of_a_newer_minor_version_are_ignored(tmp_path: Path) -> None:
-    body = {**json.loads(results.estimate().model_dump_json()), "new_field": 1}
-    file = tmp_path / "e.json"
-    file.write_text(json.dumps(body), encoding="utf-8")
-    assert inputs.saved_estimate(file) == results.estimate()
-
-
-@pytest.mark.parametrize("text", [TEXT, "{flows: {}}", "[1, 2]", "{}", '{"flows": {}}'])
-def test_what_is_no_result_is_left_to_the_reader_of_plans(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "p.yaml"
-    file.write_text(text, encoding="utf-8")
-    assert inputs.saved_estimate(file) is None
-    assert inputs.saved_estimate(tmp_path / "missing") is None
-
-
-@pytest.mark.parametrize(
-    ("body", "told"),
-    [
-        ({"format": "planner.run/1"}, "only a plan or a planner.estimate/1"),
-        ({"format": "planner.estimate/2"}, "only a plan or a planner.estimate/1"),
-        ({"format": "planner.estimate/1"}, "damaged: planner"),
-    ],
-)
-def test_another_result_is_refused(tmp_path: Path, body: dict[str, str], told: str) -> None:
-    file = tmp_path / "r.json"
-    file.write_text(json.dumps(body), encoding="utf-8")
-    with pytest.raises(InputError, match=told):
-        inputs.saved_estimate(file)
