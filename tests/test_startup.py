@@ -62,6 +62,24 @@ def test_an_estimate_takes_what_it_needs_and_nothing_that_draws_or_moves() -> No
     assert not modules & {"cupy", "jinja2", "psutil", "pynvml", "rich", "numba"}
     assert not any(m.startswith("planner.engine") for m in modules)
     assert not {m for m in modules if m.startswith("planner.report")} & {"planner.report.run"}
+    assert not modules & UNUSED
+
+
+# What a plan of one flow over the only route there is does without: other plans load it.
+UNUSED = {
+    "planner.model.fanout",  # several copies of one flow
+    "planner.model.saved",  # a schedule that is given
+    "planner.model.scheduled",
+    "planner.model.split",  # several routes
+    "planner.plan.safetensors",  # a file
+    "planner.plan.settings",  # --set
+    "planner.plan.sources",
+}
+
+
+def test_what_one_plan_does_without_another_one_loads() -> None:
+    modules = loaded("estimate", "plans/tensor_parallel_load.yaml", "--set", "name=eight")
+    assert modules >= {"planner.model.fanout", "planner.model.split", "planner.plan.settings"}
 
 
 def test_importing_the_package_takes_no_library_with_it() -> None:

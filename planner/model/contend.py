@@ -20,11 +20,10 @@ from planner.machine.topology import Topology
 from planner.model.arrange import Arrangement, alone, yielding
 from planner.model.choose import decide
 from planner.model.compose import Composition, compose
-from planner.model.fanout import fans
 from planner.model.held import pinned_by_tool
 from planner.model.needs import Demand, pinned_budget
 from planner.model.options import distinct, other_ways, smaller
-from planner.model.split import Split, best_split
+from planner.model.ways import routes_of
 from planner.model.why_not import shared_instead, split_instead, told_once
 from planner.plan.schema import Plan
 from planner.results import Rejected
@@ -119,20 +118,26 @@ class _Search:
             return
         decision = decide(self.topology, demand.need, only=self.only)
         single = alone(demand.need, decision.best)
-        split = Split(None)
-        if not self.single_ways:
-            split = best_split(self.topology, demand.need, single, lambda a: self._alone(demand, a))
         self.rejected[i] = decision.rejected()
-        if split.rejected is not None:
-            self.rejected[i] = (split.rejected, *self.rejected[i])
         self.options[i] = [single]
-        if split.arrangement is not None:
-            self.options[i] = [split.arrangement, single]
-            self.rejected[i] = (split_instead(single, demand, split.arrangement), *self.rejected[i])
+        if not self.single_ways and len(routes_of(self.topology, demand.need)) > 1:
+            self._split(i, single)
         self.options[i] += other_ways(demand.need, decision)
         if demand.priority < max(other.priority for other in self.demands):
             machine = self.topology.machine
             self.options[i] = [yielding(machine, option) for option in self.options[i]]
+
+    def _split(self, i: int, single: Arrangement) -> None:
+        """Put a split over several routes in front of the best single way, where it is faster."""
+        from planner.model.split import best_split  # only for flows with several routes
+
+        demand = self.demands[i]
+        split = best_split(self.topology, demand.need, single, lambda a: self._alone(demand, a))
+        if split.rejected is not None:
+            self.rejected[i] = (split.rejected, *self.rejected[i])
+        if split.arrangement is not None:
+            self.options[i] = [split.arrangement, single]
+            self.rejected[i] = (split_instead(single, demand, split.arrangement), *self.rejected[i])
 
     def _alone(self, demand: Demand, arrangement: Arrangement) -> Composition:
         """One repeat of a flow with the machine to itself."""
@@ -175,9 +180,12 @@ class _Search:
     def _fans(self) -> list[dict[int, Arrangement]]:
         """Copies from where the bytes are already, for each flow with several destinations."""
         found: list[dict[int, Arrangement]] = []
-        if self.single_ways:
+        groups = self._groups()
+        if self.single_ways or not groups:
             return found
-        for indices in self._groups():
+        from planner.model.fanout import fans  # only for several copies of one flow
+
+        for indices in groups:
             group = [self.demands[i] for i in indices]
             if any(d.need.name in self.fixed for d in group):
                 continue

@@ -23,7 +23,6 @@ from planner.model.predicted import (
     overall,
     resource_uses,
 )
-from planner.model.saved import arrangement_of
 from planner.plan.schema import Plan
 from planner.results import Estimate, FlowEstimate, FlowSchedule, Verdict
 
@@ -64,16 +63,25 @@ def estimate(
     machine = fitted(plan, machine)
     topology = Topology(machine)
     wanted = demands(plan, machine, cached)
-    fixed = {
-        d.need.name: arrangement_of(topology, d.need, schedules[d.need.name])
-        for d in wanted
-        if schedules and d.need.name in schedules
-    }
+    fixed = _given(topology, wanted, schedules) if schedules else {}
     chosen, composed = choose_together(
         plan, topology, wanted, fixed, only=only, single_ways=single_ways
     )
     predicted = Prediction(composed, *_bounds(plan, machine, chosen))
     return _result(plan, machine, chosen, predicted)
+
+
+def _given(
+    topology: Topology, wanted: Sequence[Demand], schedules: Mapping[str, FlowSchedule]
+) -> dict[str, Arrangement]:
+    """The arrangements that the schedules describe, by the name of the need."""
+    from planner.model.saved import arrangement_of  # a plan without schedules starts without it
+
+    return {
+        d.need.name: arrangement_of(topology, d.need, schedules[d.need.name])
+        for d in wanted
+        if d.need.name in schedules
+    }
 
 
 def _result(

@@ -19,7 +19,7 @@ and it agrees with `exact` within 2 % (a test holds both to it).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 from itertools import count
 
 from planner.model import chain
@@ -66,10 +66,12 @@ class _Line:
         for make in workers:
             heappush(self.events, (0.0, next(self.serial), make(self)))
         while self.events:
-            _, _, worker = heappop(self.events)
+            worker = self.events[0][2]
             wake = next(worker, None)
-            if wake is not None:
-                heappush(self.events, (wake, next(self.serial), worker))
+            if wake is None:
+                heappop(self.events)
+            else:
+                heapreplace(self.events, (wake, next(self.serial), worker))
 
 
 def _fill(line: _Line, depth: int) -> Iterator[float]:

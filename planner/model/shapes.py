@@ -124,7 +124,7 @@ def _scored(movement: Movement, fitting: Sequence[Shape]) -> list[tuple[float, S
     found = {s: _score(movement, s) for s in coarse}
     for _, _, centre in sorted((t, _taste(s), s) for s, t in found.items())[:CENTRES]:
         for shape in fitting:
-            if shape not in found and _near(shape, centre):
+            if _near(shape, centre) and shape not in found:
                 found[shape] = _score(movement, shape)
     return [(t, s) for s, t in found.items()]
 

@@ -17,7 +17,6 @@ from planner.plan.check import check_machine_names, check_objectives, check_part
 from planner.plan.include import FileReader
 from planner.plan.parts import Home, Parts, located
 from planner.plan.schema import Plan
-from planner.plan.settings import apply_settings
 from planner.plan.tree import Positions, Table, child
 from planner.plan.typed import Complaint
 from planner.plan.variables import substitute
@@ -128,7 +127,7 @@ def _load(
 ) -> LoadedPlan:
     faults = list(reader.faults)
     if root is not None:
-        root, overrides, wrong = apply_settings(root, settings)
+        root, overrides, wrong = _with_settings(root, settings)
         faults.extend(wrong)
         root, wrong = substitute(root)
         faults.extend(wrong)
@@ -137,6 +136,16 @@ def _load(
         if not faults and parts.plan is not None:
             return LoadedPlan(parts.plan, parts.positions)
     raise _plan_error(faults, reader.files, home)
+
+
+def _with_settings(
+    root: Table, settings: Sequence[str]
+) -> tuple[Table, dict[str, str], list[Fault]]:
+    if not settings:
+        return root, {}, []
+    from planner.plan.settings import apply_settings  # only `--set` needs it
+
+    return apply_settings(root, settings)
 
 
 def _plan_error(faults: list[Fault], files: list[str], home: Home) -> PlanError:

@@ -12,7 +12,6 @@ from planner.errors import Fault, InputError
 from planner.plan.check import check_objectives, check_parts
 from planner.plan.objectives import Objective, parse_objective
 from planner.plan.schema import VERSION, Compute, Flow, Pieces, Plan
-from planner.plan.sources import absolute, clip, find_sources
 from planner.plan.tree import Items, Node, Place, Positions, Scalar, SourceText, Table, child
 from planner.plan.typed import Complaint, build, refused
 
@@ -191,6 +190,8 @@ class Parts:
         return flow.model_copy(update=changes)
 
     def _with_sources(self, flow: Flow, path: str, *, from_file: bool) -> Flow | None:
+        from planner.plan.sources import clip, find_sources  # most plans name no file
+
         try:
             sources = find_sources(flow.file, self._folder(child(path, "file")))
             files = sources.files if flow.size is None else clip(sources, flow.size)
@@ -205,6 +206,8 @@ class Parts:
 
     def _sink(self, flow: Flow, path: str) -> str | None:
         """The absolute path that `flow` writes."""
+        from planner.plan.sources import absolute
+
         where = child(path, "file")
         if not any(name.rpartition(".")[2].startswith("disk") for name in flow.destinations):
             ends = ", ".join(flow.destinations)
