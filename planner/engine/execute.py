@@ -168,8 +168,6 @@ def require(device: Backend, machine: Machine, estimate: Estimate) -> None:
 def _unkept(plan: Plan) -> list[str]:
     """What the plan asks for and this engine does not enforce."""
     found = []
-    if len({flow.priority for flow in plan.flows.values()}) > 1:
-        found.append("priorities are predicted but not enforced: copy engines serve in issue order")
     capped = [name for name, flow in plan.flows.items() if flow.budget.rate is not None]
     if capped or plan.budget.rate is not None:
         found.append("the budget's rate is not enforced: flows run as fast as they can")

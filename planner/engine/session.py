@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from planner.engine import pagecache
 from planner.engine.backends import Backend
@@ -16,6 +17,7 @@ from planner.engine.measure import Interval
 from planner.engine.outcome import FlowRecord
 from planner.engine.pace import Gate, Pace, gates
 from planner.engine.places import DevicePlace, HostPlace, SinkPlace
+from planner.engine.precedence import Precedence, Ranked
 from planner.engine.progress import Progress
 from planner.engine.sample import Task, run_once
 from planner.engine.verify import fetcher, verify
@@ -89,6 +91,7 @@ class Session:
         self.warnings: dict[str, None] = {}
         self._spinners: dict[str, Callable[[float], None]] = {}
         self._gates: dict[str, Gate] = {}
+        self._precedence: Precedence | None = None
         self._processors: dict[str, OneAtATime] = {}
         self._undo = contextlib.ExitStack()
 
@@ -96,6 +99,8 @@ class Session:
         """Make every flow's ends, and compile what compute blocks need."""
         offsets = shares(self.plan, listed)
         self._gates = gates(self.plan, listed)
+        classes = {demand.priority for demand in listed}
+        self._precedence = Precedence(classes, self.stop) if len(classes) > 1 else None
         for demand, predicted, offset in zip(listed, estimate.flows, offsets, strict=True):
             schedule = predicted.schedule
             flow = self.plan.flows[demand.flow]
@@ -103,7 +108,7 @@ class Session:
             self._open_peers(predicted)
             ends = make_ends(self.device, self.machine, share, options)
             runner = FlowRunner(
-                self.device, self.machine, schedule, ends, self.stop, predicted.repeat
+                self._as_seen_by(demand), self.machine, schedule, ends, self.stop, predicted.repeat
             )
             self._undo.callback(runner.close)
             self.flows[predicted.name] = Running(demand, predicted, runner)
@@ -112,6 +117,12 @@ class Session:
             if isinstance(node, Hbm):
                 self.device.attach(node.device)
                 self._spinners[name] = self.device.compute(node.device, self.stop.check)
+
+    def _as_seen_by(self, demand: Demand) -> Backend:
+        """The backend, with the order of classes where the plan has several."""
+        if self._precedence is None:
+            return self.device
+        return cast("Backend", self._precedence.backend(self.device, demand.priority))
 
     def _open_peers(self, predicted: FlowEstimate) -> None:
         for hop in predicted.schedule.hops:
@@ -190,7 +201,7 @@ class Session:
 
     def _tasks(self) -> list[Task]:
         tasks = [
-            Task(name, self._gates[name], flow.demand.start, flow.runner.sample)
+            Task(name, self._gates[name], flow.demand.start, partial(_sampled, flow.runner))
             for name, flow in self.flows.items()
         ]
         for name, block in self.plan.compute.items():
@@ -248,6 +259,18 @@ class Session:
         """Give everything back; later flows first, each whatever became of the others."""
         self._undo.close()
         self._spinners.clear()
+
+
+def _sampled(runner: FlowRunner, pace: Pace) -> FlowSample:
+    """One sample of a flow, known to the other classes while it lasts."""
+    ranked = runner.backend
+    if not isinstance(ranked, Ranked):
+        return runner.sample(pace)
+    ranked.begin()
+    try:
+        return runner.sample(pace)
+    finally:
+        ranked.end()
 
 
 def shares(plan: Plan, listed: Sequence[Demand]) -> list[int]:

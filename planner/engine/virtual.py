@@ -135,12 +135,20 @@ class _World:
     def begin(self, process: _Process) -> None:
         """The setup of a flow, and then its repeats."""
         process.begin = self.clock.now
+        self._count(process, 1)
         self.clock.at(self.clock.now + process.setup, partial(self._repeat, process, 0))
+
+    def _count(self, process: _Process, more: int) -> None:
+        """Tell a flow's engines that one more of its class has repeats to move, or one less."""
+        stages = [stage for m, shape in process.movements for stage in m.stages(shape)]
+        for name in {stage.resource for stage in stages if stage.kind == "engine"}:
+            self.clock.count(name, process.demand.priority, more)
 
     def _repeat(self, process: _Process, turn: int) -> None:
         label = process.estimate.name
         if turn == process.estimate.repeat:
             process.end = self.clock.now
+            self._count(process, -1)
             self._end(label, ALL)
             return
         self.when(self.gates[label].before(turn), partial(self._move, process, turn, 0))
@@ -165,8 +173,8 @@ class _World:
 
         chunks = lengths(movement.size, shape.chunk) if movement.size else []
         stages, ring = movement.stages(shape), (shape.workers, shape.depth)
-        lead = movement.lead(shape) if chunks else 0.0
-        self.clock.at(start + lead, lambda: play(self.clock, stages, chunks, ring, done))
+        lead, rank = movement.lead(shape) if chunks else 0.0, process.demand.priority
+        self.clock.at(start + lead, lambda: play(self.clock, stages, chunks, ring, done, rank))
 
 
 def _sample(process: _Process) -> FlowSample:

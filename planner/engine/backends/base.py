@@ -76,6 +76,12 @@ class Lane(Protocol):
         Raises whatever the copy failed with.
         """
 
+    def arrived(self, slot: int) -> None:
+        """Block until what was last queued in the slot has arrived; any thread may ask.
+
+        Changes nothing, and returns at once where nothing was queued.
+        """
+
     def settle(self) -> None:
         """Wait for all slots and never raise: the memory may be given back after it."""
 

@@ -112,6 +112,10 @@ class CudaLane:
             self.log.append(self._issued[slot])
             self.log.append(self._backend.when(self.engine.gpu, self._events[slot]))
 
+    def arrived(self, slot: int) -> None:
+        """Block until the slot's copy has arrived, without taking it off the worker's hands."""
+        self._rt.eventSynchronize(self._events[slot])
+
     def settle(self) -> None:
         """Wait for everything, whatever became of it."""
         with contextlib.suppress(self._rt.CUDARuntimeError):

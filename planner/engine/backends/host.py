@@ -61,7 +61,17 @@ class HostLane:
     A slot's lock is held while its copy is in flight: the engine's thread lets it go.
     """
 
-    __slots__ = ("_after", "_flying", "_guard", "_landed", "_put", "_then", "engine", "log")
+    __slots__ = (
+        "_after",
+        "_busy",
+        "_flying",
+        "_guard",
+        "_landed",
+        "_put",
+        "_then",
+        "engine",
+        "log",
+    )
 
     def __init__(self, engine: Engine, server: _Server, slots: int) -> None:
         self.engine = engine
@@ -69,6 +79,7 @@ class HostLane:
         self._put = server.queue.put
         self._flying = [False] * slots
         self._landed = [Lock() for _ in range(slots)]
+        self._busy = [False] * slots
         self._after: list[HostLane | None] = [None] * slots
         # What to issue when a slot arrives: the copy of another lane that follows it.
         self._then: list[tuple[HostLane, _Job] | None] = [None] * slots
@@ -82,6 +93,7 @@ class HostLane:
         """Queue copies; behind another lane's slot where `follow` said so."""
         self._flying[slot] = True
         self._landed[slot].acquire()
+        self._busy[slot] = True
         other, self._after[slot] = self._after[slot], None
         job = (self, slot, parts)
         if other is None or not other._defer(slot, (self, job)):  # noqa: SLF001 - its own kind
@@ -90,7 +102,7 @@ class HostLane:
     def _defer(self, slot: int, then: tuple[HostLane, _Job]) -> bool:
         """Have a job issued when the slot arrives; false if it has arrived already."""
         with self._guard:
-            if not self._landed[slot].locked():
+            if not self._busy[slot]:
                 return False
             self._then[slot] = then
             return True
@@ -101,6 +113,7 @@ class HostLane:
         self.log.append(end)
         with self._guard:
             then, self._then[slot] = self._then[slot], None
+            self._busy[slot] = False
             self._landed[slot].release()
         if then is not None:
             lane, job = then
@@ -122,6 +135,12 @@ class HostLane:
             landed.acquire()
             landed.release()
             self._flying[slot] = False
+
+    def arrived(self, slot: int) -> None:
+        """Block until the slot has arrived, without taking it off the worker's hands."""
+        landed = self._landed[slot]
+        landed.acquire()
+        landed.release()
 
     def settle(self) -> None:
         """Wait for all slots."""

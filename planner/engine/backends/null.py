@@ -30,19 +30,32 @@ class VirtualClock:
         self.free: dict[str, float] = {}
         # By resource: start, end and share of what is being served.
         self._held: defaultdict[str, list[tuple[float, float, float]]] = defaultdict(list)
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        # By engine: how many flows of each class have repeats to move over it.
+        self._classes: defaultdict[str, defaultdict[int, int]] = defaultdict(
+            lambda: defaultdict(int)
+        )
+        self._events: list[tuple[float, bool, int, Callable[[], None]]] = []
         self._serial = count()
 
-    def at(self, time: float, action: Callable[[], None]) -> None:
-        """Do `action` at `time`."""
-        heappush(self._events, (time, next(self._serial), action))
+    def at(self, time: float, action: Callable[[], None], *, last: bool = False) -> None:
+        """Do `action` at `time`; behind all else of that instant if it is `last`."""
+        heappush(self._events, (time, last, next(self._serial), action))
 
     def run(self) -> float:
         """Play all events; returns the time of the last."""
         while self._events:
-            self.now, _, action = heappop(self._events)
+            self.now, _, _, action = heappop(self._events)
             action()
         return self.now
+
+    def count(self, queue: str, rank: int, more: int) -> None:
+        """So many more flows of the class have repeats to move over the engine."""
+        self._classes[queue][rank] += more
+
+    def held(self, queue: str, at: float, rank: int) -> float:
+        """Until when a class may not queue on the engine: while a higher one moves, none stands."""
+        higher = any(n for other, n in self._classes[queue].items() if other > rank)
+        return max(at, self.free.get(queue, 0.0)) if higher else at
 
     def serve(self, queue: str, at: float, stage: Stage, length: int) -> tuple[float, float]:
         """Queue `length` bytes for an engine at `at`; returns when the service starts and ends."""
@@ -104,8 +117,10 @@ class _Player:
         stages: Sequence[Stage],
         chunks: Sequence[int],
         done: Callable[[Played], None],
+        rank: int,
     ) -> None:
         self.clock, self.stages, self.chunks, self.done = clock, stages, chunks, done
+        self.rank = rank
         self.kinds = tuple(stage.kind for stage in stages)
         self.pool = next((k for k, kind in enumerate(self.kinds) if kind == "pool"), 0)
         self.engines = [k for k, kind in enumerate(self.kinds) if kind == "engine"]
@@ -126,6 +141,8 @@ class _Player:
         """Follow one worker until it has to wait for the clock."""
         for code, slot, chunk in one.work:
             if code == DMA:
+                if self._held(self.engines[0], one.now, partial(self._issue, one, slot, chunk)):
+                    return
                 one.arrived[slot] = self._engine(self.engines[0], one.now, chunk)
             elif code == POOL:
                 one.now = self._pool(one.now, chunk)
@@ -146,7 +163,26 @@ class _Player:
             end = max(self.finish, self.clock.now)
             self.clock.at(end, lambda: self.done(Played(end, found)))
 
+    def _held(self, k: int, at: float, again: Callable[[], None]) -> bool:
+        """Whether a higher class keeps the engine; `again` is then called when it is at rest."""
+        until = self.clock.held(self._queue(k), at, self.rank)
+        if until <= max(at, self.clock.now):
+            return False
+        self.clock.at(until, again, last=True)
+        return True
+
+    def _issue(self, one: _Worker, slot: int, chunk: int) -> None:
+        """Try once more what a higher class held up, and go on."""
+        one.now = self.clock.now
+        if not self._held(self.engines[0], one.now, partial(self._issue, one, slot, chunk)):
+            one.arrived[slot] = self._engine(self.engines[0], one.now, chunk)
+            self._step(one)
+
     def _second(self, one: _Worker, slot: int, chunk: int) -> None:
+        again = partial(self._second, one, slot, chunk)
+        one.arrived[slot] = max(one.arrived[slot], self.clock.now)
+        if self._held(self.engines[1], one.arrived[slot], again):
+            return
         one.arrived[slot] = self._engine(self.engines[1], one.arrived[slot], chunk)
         self._step(one)
 
@@ -161,12 +197,16 @@ class _Player:
     def _engine(self, k: int, at: float, chunk: int) -> float:
         """Queue a chunk on an engine; returns when it has arrived."""
         stage = self.stages[k]
-        # The driver's own copies go through the engine in small pieces: they never hold its queue.
-        queue = f"{id(self)}" if stage.cause == "host_copy" else stage.resource
-        start, end = self.clock.serve(queue, at, stage, self.chunks[chunk])
+        start, end = self.clock.serve(self._queue(k), at, stage, self.chunks[chunk])
         self.intervals[k].append((start, end))
         self._arrive(end + stage.lag, last=k == len(self.stages) - 1)
         return end + stage.lag
+
+    def _queue(self, k: int) -> str:
+        """Where the chunks of an engine stage stand."""
+        stage = self.stages[k]
+        # The driver's own copies go through the engine in small pieces: they never hold its queue.
+        return f"{id(self)}" if stage.cause == "host_copy" else stage.resource
 
     def _arrive(self, time: float, *, last: bool) -> None:
         if last:
@@ -179,6 +219,7 @@ def play(
     chunks: Sequence[int],
     shape: tuple[int, int],
     done: Callable[[Played], None],
+    rank: int = 0,
 ) -> None:
     """Start a movement on the clock.
 
@@ -192,9 +233,11 @@ def play(
         Workers, and slots of each.
     done
         Called at the virtual instant at which the last byte has arrived.
+    rank
+        The class of its flow; while a higher one moves, it waits for the engines to be at rest.
 
     """
     if not stages or not chunks:
         clock.at(clock.now, lambda: done(Played(clock.now, tuple(() for _ in stages))))
         return
-    _Player(clock, stages, chunks, done).start(*shape)
+    _Player(clock, stages, chunks, done, rank).start(*shape)
