@@ -1,0 +1,127 @@
+"""The contest of loaders: its files, its processes, its rows. No loader is needed for it."""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.checkpoints import data_bytes, even_table, header_of, llama_7b, make, read_header
+from benchmarks.peer_loaders import LOADERS, Setting, find
+from benchmarks.peer_process import Child, unpack
+from benchmarks.peers import Entrant, prepare, standings, tables
+from planner.plan import safetensors
+
+
+def test_the_7b_table_is_that_of_the_model() -> None:
+    table = llama_7b()
+    assert len(table) == 291
+    # 6,738,415,616 parameters (Touvron et al. 2023, Llama 2 7B), two bytes each.
+    assert data_bytes(table) == 2 * 6_738_415_616
+
+
+def test_a_made_file_says_what_it_holds(tmp_path: Path) -> None:
+    table = even_table(1_000_000, 7)
+    path = tmp_path / "model.safetensors"
+    size = make(path, table)
+    start, listed = read_header(str(path))
+    assert [(e.name, e.shape) for e in listed] == list(table.items())
+    assert start % 8 == 0
+    assert start == 8 + len(header_of(table))
+    assert size == start + data_bytes(table) == listed[-1].stop
+    assert len(safetensors.read_header(path).tensors) == 7  # the project's own reader agrees
+    # bf16 with all bits of the exponent set is not finite: the top bit of each is clear.
+    words = path.read_bytes()[start:]
+    assert max(words[1::2]) & 0x40 == 0
+    assert len(set(words)) > 100
+
+
+def test_sizes_and_names_become_tables() -> None:
+    found = tables(["1GB", "100k", "7b"], 0.01)
+    assert {name: len(table) for name, table in found.items()} == {
+        "1GB": 288,
+        "100k": 100_000,
+        "7b": 291,
+    }
+    assert data_bytes(found["1GB"]) == pytest.approx(10e6, rel=0.01)
+
+
+def test_the_kernel_is_asked_whether_a_file_is_cold(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    make(path, even_table(4_000_000, 2))
+    assert prepare(path, "warm") == "warm"
+    assert prepare(path, "cold") in ("cold", "guest-cold", "partly", "warm")
+
+
+def test_wheels_are_laid_out_as_an_installer_does(tmp_path: Path) -> None:
+    wheel = tmp_path / "thing-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.mkdir("thing")  # some wheels list their folders too
+        archive.writestr("thing/__init__.py", "")
+        archive.writestr("thing-1.0.data/purelib/other/__init__.py", "x = 1")
+        archive.writestr("thing-1.0.data/scripts/run", "#!python")
+        archive.writestr("thing-1.0.dist-info/METADATA", "Name: thing\nVersion: 1.0\n")
+    unpack([wheel], tmp_path / "site")
+    site = tmp_path / "site"
+    files = {str(p.relative_to(site)) for p in site.rglob("*") if p.is_file()}
+    assert files == {
+        "thing/__init__.py",
+        "other/__init__.py",
+        "thing-1.0.dist-info/METADATA",
+    }
+
+
+def test_an_absent_loader_is_a_reason_and_leaves_no_process(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('no such library')")
+    setting = find("runai-model-streamer", "default")
+    child = Child(setting, "cpu", [tmp_path], sys.executable, 1)
+    assert child.ready().startswith(("ImportError", "ModuleNotFoundError"))
+    child.close()
+    assert "left with" in child.load(tmp_path, watch=False)["failed"]
+
+
+def test_every_loader_has_a_default_and_a_best_for_each_state() -> None:
+    assert len({(s.loader, s.setting) for s in LOADERS}) == len(LOADERS)
+    for loader in {s.loader for s in LOADERS}:
+        own = [s for s in LOADERS if s.loader == loader]
+        for cache in ("warm", "cold"):
+            assert any(cache in s.caches for s in own), (loader, cache)
+        assert len(own) >= 2
+
+
+class Still:
+    """A process that nobody asks."""
+
+    version = "1"
+
+
+def entrant(loader: str, *seconds: float) -> Entrant:
+    setting = Setting(loader, "default", loader, dict)  # type: ignore[arg-type]
+    return Entrant(setting, Still(), list(seconds), pinned=100)  # type: ignore[arg-type]
+
+
+def test_slow_loaders_take_part_in_fewer_rounds() -> None:
+    assert [entrant("fast", 0.2).wants(turn) for turn in range(4)] == [True] * 4
+    assert [entrant("slow", 3.0).wants(turn) for turn in range(3)] == [True, True, False]
+    assert [entrant("slower", 9.0).wants(turn) for turn in range(2)] == [True, False]
+    gone = entrant("gone")
+    gone.reason = "absent"
+    assert not gone.wants(0)
+
+
+def test_rows_and_standings_come_from_the_samples() -> None:
+    rows: list[dict[str, Any]] = [
+        entrant("planner", 0.4, 0.2, 0.2).row("8GB", 8 * 10**9, 288, "warm"),
+        entrant("kvikio", 0.5, 0.3, 0.25).row("8GB", 8 * 10**9, 288, "warm"),
+        entrant("torch", 0.45, 0.6, 0.7).row("8GB", 8 * 10**9, 288, "warm"),
+    ]
+    assert (rows[0]["seconds"], rows[0]["first_s"]) == (0.2, 0.4)
+    assert rows[0]["rate_bytes_per_s"] == pytest.approx(40e9)
+    (found,) = standings(rows)
+    assert found["best_other"] == "kvikio, default"
+    assert found["times_as_fast"] == pytest.approx(1.5)  # 0.3 against 0.2
+    assert found["best_other_first"] == "torch, default"
+    assert found["times_as_fast_first"] == pytest.approx(0.45 / 0.4)

@@ -1,0 +1,81 @@
+"""How pinned memory is counted; the driver's calls are played by structures of the same layout."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from benchmarks.pinned_watch import ENTRIES, WORDS, compiled, entries, peak
+
+ALLOCATE, REGISTER, FREE, UNREGISTER = 39, 379, 38, 302
+
+
+Words = NDArray[np.int64]
+
+
+class Data(ctypes.Structure):
+    """The first fields of CUpti_CallbackData."""
+
+    _fields_ = (
+        ("site", ctypes.c_int),
+        ("name", ctypes.c_char_p),
+        ("params", ctypes.c_void_p),
+        ("result", ctypes.c_void_p),
+    )
+
+
+def call(words: Words, number: int, *params: int, site: int = 1, result: int = 0) -> None:
+    """One call of the driver, as CUPTI tells of it."""
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p)
+    function = kind(compiled_once().address)
+    given = (ctypes.c_uint64 * 3)(*params)
+    code = (ctypes.c_int * 2)(result, 0)
+    data = Data(site, b"call", ctypes.addressof(given), ctypes.addressof(code))
+    function(int(words.ctypes.data), 1, number, ctypes.addressof(data))
+
+
+@lru_cache
+def compiled_once() -> Any:
+    return compiled()
+
+
+@pytest.fixture
+def words() -> Words:
+    return np.zeros(WORDS * ENTRIES + 1, np.int64)
+
+
+def test_the_callback_keeps_call_address_and_size(words: Words) -> None:
+    given = ctypes.c_uint64(0x7000)  # the driver has put the new memory's address here
+    call(words, ALLOCATE, ctypes.addressof(given), 4096, 0)
+    call(words, REGISTER, 0x9000, 8192, 2)
+    call(words, FREE, 0x7000)
+    assert entries(words) == [
+        (ALLOCATE, 0x7000, 4096),
+        (REGISTER, 0x9000, 8192),
+        (FREE, 0x7000, 0),
+    ]
+    assert peak(entries(words)) == 4096 + 8192
+
+
+def test_entries_into_a_call_and_failed_calls_do_not_count(words: Words) -> None:
+    call(words, REGISTER, 0x9000, 8192, 2, site=0)
+    call(words, REGISTER, 0x9000, 8192, 2, result=2)  # CUDA_ERROR_OUT_OF_MEMORY
+    assert entries(words) == []
+
+
+def test_what_does_not_fit_is_said(words: Words) -> None:
+    words[0] = ENTRIES
+    call(words, REGISTER, 0x9000, 8192, 2)
+    with pytest.raises(RuntimeError, match="can be kept"):
+        entries(words)
+
+
+def test_a_peak_is_of_what_is_held_at_once() -> None:
+    log = [(REGISTER, 1, 100), (UNREGISTER, 1, 0), (REGISTER, 2, 80), (ALLOCATE, 3, 30)]
+    assert peak(log) == 110
+    assert peak([*log, (FREE, 99, 0)]) == 110  # memory that was pinned before the watch began
