@@ -125,7 +125,7 @@ def test_long_files_and_functions_are_caught_at_one_line_too_many() -> None:
 COMES_WITH = {"pydantic_core": "pydantic"}
 """A library pins its other half to one exact version, so that naming one brings both."""
 
-OPTIONAL = {"cuda", "cupy", "cupyx", "numba"}
+OPTIONAL = {"cuda", "cupy", "cupyx", "kvikio", "numba"}
 """What extras bring under other names than the distribution's, or only where there is a GPU."""
 
 

@@ -6,21 +6,25 @@ import contextlib
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import psutil
 
 from planner.engine.backends.base import Backend, DeviceBuffer
+from planner.engine.backends.managed_limit import require_managed
 from planner.engine.files import FileRanges, Sink
+from planner.engine.kept import Expected
 from planner.engine.memory import PAGE, HostBuffer
 from planner.engine.pattern import BLOCK, Pattern
 from planner.engine.places import DevicePlace, FilePlace, HostPlace, MappedPlace, Place, SinkPlace
 from planner.engine.scratch import Scratch, folder_of, require_space
-from planner.engine.verify import Expected, from_files, from_pattern
+from planner.engine.verify import from_files, from_pattern
 from planner.errors import InfeasibleError
 from planner.machine.schema import Disk, Hbm, Machine, Ram
 from planner.model.need import Need
 from planner.model.needs import host_of
+from planner.model.strategies import Kind
 from planner.plan.schema import FileSource, Flow
 from planner.results import Hop
 from planner.units import format_size
@@ -40,6 +44,8 @@ class Ends:
     expected: Expected
     files: tuple[FileSource, ...] = ()
     undo: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    refill: Callable[[DeviceBuffer], None] = lambda _memory: None
+    """Writes the source's bytes anew where a GPU's memory is source and target in one."""
 
     def turn(self, repeat: int) -> None:
         """Take the target's buffer for a repeat, where it has several."""
@@ -106,10 +112,12 @@ def make_ends(backend: Backend, machine: Machine, task: Task, options: Options) 
     """
     with contextlib.ExitStack() as undo:
         require_memory(backend, machine, task.need, task.kept)
+        require_pages(backend, machine, task)
         maker = _Maker(backend, machine, task, options, undo)
         target = maker.target()  # first: a sink in the way is told before a scratch file is written
         source, expected = maker.source()
-        return Ends(source, target, expected, maker.files, undo.pop_all())
+        refill = partial(fill_device, backend, pattern=maker.pattern)
+        return Ends(source, target, expected, maker.files, undo.pop_all(), refill)
 
 
 def require_memory(backend: Backend, machine: Machine, need: Need, kept: int = 1) -> None:
@@ -136,6 +144,24 @@ def require_memory(backend: Backend, machine: Machine, need: Need, kept: int = 1
                     f"flow {need.name} needs {format_size(n * need.size)} on gpu{node.device}, "
                     f"{format_size(left)} are free"
                 )
+
+
+def require_pages(backend: Backend, machine: Machine, task: Task) -> None:
+    """Raise `InfeasibleError` where more managed memory is asked for than a GPU should hold."""
+    ends = {task.need.first, task.need.last}
+    names = {hop.strategy for hop in task.hops}
+    if "managed" in ends or names & {"managed", "prefetch", "managed_host"}:
+        gpu = _managing(machine, task.hops)
+        require_managed(gpu, task.need.size * task.kept, backend.free_memory(gpu))
+
+
+def _managing(machine: Machine, hops: Sequence[Hop]) -> int:
+    """The GPU for which managed memory is made: one on the way, else the machine's first."""
+    nodes = [machine.nodes[name] for hop in hops for name in (hop.start, hop.end)]
+    gpus = [node.device for node in (*nodes, *machine.nodes.values()) if isinstance(node, Hbm)]
+    if not gpus:
+        raise InfeasibleError(f"{machine.name} has no GPU: there is no managed memory")
+    return gpus[0]
 
 
 def free_memory(host: Ram) -> int:
@@ -170,13 +196,15 @@ class _Maker:
         node = self.machine.nodes[need.start]
         if isinstance(node, Disk):
             return self._files(node)
+        if isinstance(node, Hbm) and need.last == "managed" and _prefetched(self.task):
+            return DevicePlace(node.device), expected  # it lies in the target's own memory
         if isinstance(node, Hbm):
             self.backend.attach(node.device)
             buffer = self.backend.allocate(node.device, need.size)
             self.undo.callback(self.backend.release, buffer)
             fill_device(self.backend, buffer, self.pattern)
             return DevicePlace(node.device, buffer), expected
-        place = self._memory(pinned=need.first == "pinned")
+        place = self._memory(need.first)
         self.pattern.fill(place.buffer.array, THREADS)
         return place, expected
 
@@ -222,21 +250,33 @@ class _Maker:
         if isinstance(node, Hbm):
             return DevicePlace(node.device, kept=self.task.kept)
         lead = lead_of(self.task.hops[-1].strategy, self.task.files)
-        return self._memory(pinned=need.last == "pinned", lead=lead, count=self.task.kept)
+        return self._memory(need.last, lead=lead, count=self.task.kept)
 
-    def _memory(self, *, pinned: bool, lead: int | None = None, count: int = 1) -> HostPlace:
-        """Host memory, touched, and registered if the user's buffer is pinned."""
+    def _memory(self, kind: Kind, *, lead: int | None = None, count: int = 1) -> HostPlace:
+        """Host memory of a kind, touched, and registered if the user's buffer is pinned or mapped.
+
+        Registered memory is mapped for all GPUs, too.
+        """
         every = []
         for _ in range(count):
-            buffer = HostBuffer(self.task.need.size, lead=lead)
+            if kind == "managed":
+                gpu = _managing(self.machine, self.task.hops)
+                buffer = self.backend.managed(gpu, self.task.need.size)
+            else:
+                buffer = HostBuffer(self.task.need.size, lead=lead)
             self.undo.callback(buffer.close)
             buffer.touch(THREADS)
-            if pinned and buffer.size:
+            if kind in ("pinned", "mapped") and buffer.size:
                 self.backend.register(buffer.address, buffer.size)
                 self.undo.callback(self.backend.unregister, buffer.address)
                 buffer.pinned = True
             every.append(buffer)
         return HostPlace(every[0], every)
+
+
+def _prefetched(task: Task) -> bool:
+    """Whether the flow's only hop moves managed memory by page."""
+    return [hop.strategy for hop in task.hops] == ["prefetch"]
 
 
 def lead_of(strategy: str, files: Sequence[FileSource]) -> int | None:

@@ -152,7 +152,7 @@ class Sink:
         self.path = Path(path).resolve() if Path(path).is_symlink() else Path(path)
         self.overwrite = overwrite
         self.fd = -1
-        self._part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+        self.part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
         if self.path.exists() and not self.path.is_file():
             raise InputError(
                 f"{self.path} is not a regular file, so it cannot be a sink",
@@ -173,25 +173,25 @@ class Sink:
         self.discard()
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            self.fd = os.open(self._part, flags, 0o644)
+            self.fd = os.open(self.part, flags, 0o644)
         except OSError as error:
-            raise InputError(f"{self._part} cannot be written: {error.strerror}") from error
+            raise InputError(f"{self.part} cannot be written: {error.strerror}") from error
 
     def publish(self) -> None:
         """Give the file its name."""
         if self.overwrite:
-            self._part.replace(self.path)
+            self.part.replace(self.path)
         else:
             try:
-                os.link(self._part, self.path)  # unlike rename, never replaces what came meanwhile
+                os.link(self.part, self.path)  # unlike rename, never replaces what came meanwhile
             except FileExistsError as error:
                 raise InputError(
                     f"{self.path} appeared during the run", hint="the new data was discarded"
                 ) from error
             except OSError:  # a file system without links
-                self._part.rename(self.path)
+                self.part.rename(self.path)
                 return
-            self._part.unlink()
+            self.part.unlink()
 
     def discard(self) -> None:
         """Close, and remove what was not published."""
@@ -199,4 +199,4 @@ class Sink:
             os.close(self.fd)
             self.fd = -1
         with contextlib.suppress(FileNotFoundError):
-            self._part.unlink()
+            self.part.unlink()

@@ -9,12 +9,14 @@ from time import perf_counter
 
 from planner.engine.backends.base import Backend
 from planner.engine.ends import THREADS, Ends, lead_of
+from planner.engine.in_place import MANAGED, InPlace
 from planner.engine.measure import Interval
 from planner.engine.memory import HostBuffer, Mapped, Mapping
 from planner.engine.pace import FREE, Pace
 from planner.engine.places import DevicePlace, HostPlace, MappedPlace, Place
-from planner.engine.strategies import stages_of
+from planner.engine.strategies import stages_of_hops
 from planner.engine.team import Team
+from planner.engine.terms import Terms
 from planner.engine.transfer import Line, Moved, Transfer
 from planner.engine.waits import Stop
 from planner.machine.schema import Hbm, Machine
@@ -57,11 +59,32 @@ class FlowRunner:
     ends: Ends
     stop: Stop
     repeat: int = 1
+    terms: Terms = field(default_factory=Terms)
     team: Team | None = None
     transfers: list[Transfer] = field(default_factory=list)
     undo: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     done_bytes: int = 0
     registered_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        """What is special about reading in place has a part of its own."""
+        # The caller's memory that is registered for this flow alone.
+        self._lent: list[HostBuffer] = []
+        self.in_place = InPlace(self.backend, self.schedule, self.ends, self.terms, self.undo)
+
+    def open(self) -> None:
+        """Make ready what is never timed."""
+        self.in_place.open()
+
+    def rewind(self) -> None:
+        """Undo what a run has moved or registered for itself; never timed."""
+        for transfer in self.transfers:
+            transfer.give_back()
+        self.in_place.rewind()
+
+    def refresh(self) -> None:
+        """Renew a source that was the target, too; never timed."""
+        self.in_place.refresh()
 
     def sample(self, pace: Pace = FREE) -> FlowSample:
         """Set up what is missing, then move everything `repeat` times, each when the pace lets it.
@@ -76,13 +99,20 @@ class FlowRunner:
             self.backend.attach(gpu)
         setup = self._start_team() if fresh else []
         moves: list[Moved] = []
-        first_end = begun
+        first_end, paused = begun, 0.0
         for turn in range(self.repeat):
             pace.enter(turn)
             self.ends.turn(turn)
+            if turn:
+                pause = perf_counter()
+                self.rewind()
+                self.refresh()
+                paused += perf_counter() - pause
             for transfer in self.transfers:
                 setup += self._before(transfer)
                 moves.append(transfer.run())
+            if moves:
+                moves[-1] = self.in_place.after(self.transfers[-1], moves[-1])
             self.done_bytes += self.schedule.size_bytes
             if turn == 0:
                 first_end = moves[-1].end if moves else begun
@@ -90,10 +120,10 @@ class FlowRunner:
         start = begun if fresh or not moves else moves[0].start
         end = moves[-1].end if moves else start
         if self.repeat > 1:
-            steady = (end - first_end) / (self.repeat - 1)
+            steady = (end - first_end - paused) / (self.repeat - 1)
         else:
             steady = max(0.0, end - start - sum(step.duration_s for step in setup))
-        after = self._unregister_once() if fresh else []
+        after = [*self._unregister_once(), *self._give_back()] if fresh else []
         first_s = first_end - start + sum(step.duration_s for step in after)
         return FlowSample(start, end, (*setup, *after), steady, first_s, tuple(moves), self.repeat)
 
@@ -125,14 +155,15 @@ class FlowRunner:
         place: Place = self.ends.source
         for k, hops in enumerate(groups):
             if isinstance(place, MappedPlace) and place.mapped is None:
-                steps.append(self._map(place))
-                continue
+                steps.append(self._map(place, register=not hops[0].coupled))
+                if not hops[0].coupled:
+                    continue
             last = k == len(groups) - 1
             target = self.ends.target if last else self._between(groups, k, steps)
-            stages = tuple(stage for hop in hops for stage in stages_of(self.machine, hop))
+            stages = stages_of_hops(self.machine, hops)
             size, flow = self.schedule.size_bytes, self.schedule.flow
             line = Line(flow, size, tuple(hops), stages, place, target)
-            self.transfers.append(Transfer(self.backend, team, self.stop, line))
+            self.transfers.append(Transfer(self.backend, team, self.stop, line, self.terms))
             place = target
         return steps
 
@@ -143,11 +174,17 @@ class FlowRunner:
             return DevicePlace(node.device)
         start = perf_counter()
         lead = lead_of(groups[k][-1].strategy, self.ends.files)
-        buffer = HostBuffer(self.schedule.size_bytes, lead=lead)
+        size, following = self.schedule.size_bytes, groups[k + 1][0]
+        if following.strategy in MANAGED:
+            gpu = _gpus(self.machine, [following])[0]
+            buffer = self.backend.managed(gpu, size)
+        else:
+            buffer = HostBuffer(size, lead=lead)
         self.undo.callback(buffer.close)
         buffer.touch(THREADS)
         steps.append(_step("touch the buffer", start, buffer.size))
-        if "pinned" in (groups[k][-1].strategy, groups[k + 1][0].strategy) and buffer.size:
+        around = {groups[k][-1].strategy, following.strategy}
+        if around & {"pinned", "zero_copy"} and buffer.size:
             start = perf_counter()
             self._register(buffer.address, buffer.size)
             buffer.pinned = True
@@ -159,25 +196,27 @@ class FlowRunner:
         self.undo.callback(self.backend.unregister, address)
         self.registered_bytes += size
 
-    def _map(self, place: MappedPlace) -> SetupStep:
-        """Map the files and register the mappings in place."""
+    def _map(self, place: MappedPlace, *, register: bool) -> SetupStep:
+        """Map the files; register the mappings in place unless that is done chunk by chunk."""
         start = perf_counter()
         maps = []
         for source in place.ranges.sources:
             if source.size_bytes:
                 one = Mapping(source.path, source.offset, source.size_bytes)
                 self.undo.callback(one.close)
-                one.touch()
-                self._register(one.region.address, one.region.size, read_only=True)
+                if register:
+                    one.touch()
+                    self._register(one.region.address, one.region.size, read_only=True)
                 maps.append(one)
         place.mapped = Mapped(maps)
-        return _step("map and register the file", start, self.schedule.size_bytes)
+        name = "map and register the file" if register else "map the file"
+        return _step(name, start, self.schedule.size_bytes)
 
     def _before(self, transfer: Transfer) -> list[SetupStep]:
         """What a movement needs before its first run: device memory, registration, ring."""
         if transfer.hands:
             return []
-        steps: list[SetupStep] = []
+        steps = self.in_place.before(transfer)
         line = transfer.line
         if isinstance(line.target, DevicePlace) and line.target.buffer is None:
             start, target = perf_counter(), line.target
@@ -189,6 +228,7 @@ class FlowRunner:
         for buffer in _registrable(transfer):
             start = perf_counter()
             self._register(buffer.address, buffer.size)
+            self._lent.append(buffer)
             buffer.pinned = True
             steps.append(_step("register the buffer", start, buffer.size))
         return steps + transfer.prepare()
@@ -196,17 +236,21 @@ class FlowRunner:
     def _unregister_once(self) -> list[SetupStep]:
         """Time the end of a registration, then have it again for the samples to come."""
         steps = []
+        for buffer in self._lent:
+            start = perf_counter()
+            self.backend.unregister(buffer.address)
+            steps.append(_step("unregister the buffer", start, buffer.size))
+            self.backend.register(buffer.address, buffer.size)
+        return steps
+
+    def _give_back(self) -> list[SetupStep]:
+        """Time the end of what was registered chunk by chunk."""
+        steps = []
         for transfer in self.transfers:
-            if transfer.hops[0].strategy != "registered":
-                continue
-            for place in (transfer.line.source, transfer.line.target):
-                for buffer in place.every if isinstance(place, HostPlace) else ():
-                    if not buffer.pinned:
-                        continue
-                    start = perf_counter()
-                    self.backend.unregister(buffer.address)
-                    steps.append(_step("unregister the buffer", start, buffer.size))
-                    self.backend.register(buffer.address, buffer.size)
+            start = perf_counter()
+            size = transfer.give_back()
+            if size:
+                steps.append(_step("unregister afterwards", start, size))
         return steps
 
     def close(self) -> None:
@@ -222,8 +266,8 @@ class FlowRunner:
 
 
 def _registrable(transfer: Transfer) -> list[HostBuffer]:
-    """The caller's own memory at the ends of a `registered` copy."""
-    if transfer.hops[0].strategy != "registered":
+    """The caller's own memory at the ends of a copy that needs it registered."""
+    if transfer.hops[0].strategy not in ("registered", "zero_copy"):
         return []
     ends = (transfer.line.source, transfer.line.target)
     buffers = [one for place in ends if isinstance(place, HostPlace) for one in place.every]

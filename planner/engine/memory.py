@@ -38,13 +38,14 @@ class HostBuffer:
 
     """
 
-    __slots__ = ("_map", "_skip", "address", "array", "pinned", "size", "view")
+    __slots__ = ("_map", "_skip", "address", "array", "managed", "pinned", "size", "view")
 
     def __init__(self, size: int, *, lead: int | None = None) -> None:
         room = max(size, 1) if lead is None else round_up(size + lead, PAGE) + 2 * PAGE
         skip = 0 if lead is None else PAGE + lead
         self.size = size
         self.pinned = False
+        self.managed = False
         self._skip = skip
         self._map = mmap.mmap(-1, room, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self.view = memoryview(self._map)[skip : skip + size]
@@ -81,6 +82,47 @@ class HostBuffer:
         close_map(self._map)
 
 
+def memory_at(address: int, size: int) -> memoryview:
+    """The bytes at an address; whoever asks sees to it that they stay there."""
+    return memoryview((ctypes.c_ubyte * size).from_address(address)).cast("B")
+
+
+class LentBuffer(HostBuffer):
+    """Host memory that somebody else allocated, the driver say, and takes back at `close`.
+
+    Parameters
+    ----------
+    address, size
+        Where it lies and how many bytes it has.
+    give_back
+        Called once, at the end.
+
+    """
+
+    __slots__ = ("_give_back",)
+
+    def __init__(self, address: int, size: int, give_back: Callable[[], None]) -> None:
+        self.address, self.size = address, size
+        self.pinned = False
+        self.managed = False
+        self._skip = 0
+        self.view = memory_at(address, size)
+        self.array = np.frombuffer(self.view, np.uint8)
+        self._give_back: Callable[[], None] | None = give_back
+
+    def around(self, start: int, length: int) -> memoryview:
+        """A part of it; nothing lies before or behind."""
+        return self.view[start : start + length]
+
+    def close(self) -> None:
+        """Give it back."""
+        give_back, self._give_back = self._give_back, None
+        if give_back is not None:
+            self.view.release()
+            self.array = np.empty(0, np.uint8)
+            give_back()
+
+
 def close_map(mapping: mmap.mmap) -> None:
     """Unmap; where a view is still held (by a traceback, say) its end unmaps."""
     try:
@@ -90,14 +132,23 @@ def close_map(mapping: mmap.mmap) -> None:
 
 
 class Ring:
-    """Workers x depth slots of `slot` bytes in one buffer; each worker owns its row of slots."""
+    """Workers x depth slots of `slot` bytes in one buffer; each worker owns its row of slots.
+
+    `memory` makes the buffer: ordinary memory unless another kind is asked for.
+    """
 
     __slots__ = ("buffer", "depth", "slot", "stride", "workers")
 
-    def __init__(self, workers: int, depth: int, slot: int) -> None:
+    def __init__(
+        self,
+        workers: int,
+        depth: int,
+        slot: int,
+        memory: Callable[[int], HostBuffer] = HostBuffer,
+    ) -> None:
         self.workers, self.depth, self.slot = workers, depth, slot
         self.stride = round_up(max(slot, 1), PAGE)
-        self.buffer = HostBuffer(workers * depth * self.stride)
+        self.buffer = memory(workers * depth * self.stride)
 
     @property
     def size(self) -> int:
@@ -161,6 +212,10 @@ class Mapping:
     def touch(self) -> None:
         """Bring every page into the mapping's page table."""
         int(self._array[::PAGE].max())
+
+    def forget(self) -> None:
+        """Take every page out of the mapping's page table; it stays in the page cache."""
+        self._map.madvise(mmap.MADV_DONTNEED)
 
     def close(self) -> None:
         """Unmap."""

@@ -8,7 +8,7 @@ from itertools import chain
 
 from planner.engine.flow import FlowSample, grouped
 from planner.engine.measure import Interval, middle, quantile, spread, union
-from planner.engine.strategies import stages_of
+from planner.engine.strategies import stages_of_hops
 from planner.machine.schema import Machine
 from planner.model.cover import Cover
 from planner.plan.schema import Plan
@@ -136,7 +136,9 @@ def _hops(
 def _busy(machine: Machine, hops: Sequence[Hop], sample: FlowSample) -> list[float]:
     """Busy seconds of each hop in one repeat: of its engine, else of its last stage."""
     found: list[float] = []
-    groups = [[[s.kind for s in stages_of(machine, hop)] for hop in g] for g in grouped(hops)]
+    groups = [
+        [[s.kind for s in own] for own in stages_of_hops(machine, group)] for group in grouped(hops)
+    ]
     moving = [kinds for kinds in groups if any(kinds)]
     repeats = max(1, len(sample.moves) // max(1, len(moving)))
     at = 0
@@ -150,7 +152,8 @@ def _busy(machine: Machine, hops: Sequence[Hop], sample: FlowSample) -> list[flo
         for own in kinds:
             times = [(kind, union(chain(*next(stages)))) for kind in own]
             engines = [seconds for kind, seconds in times if kind != "pool"]
-            found.append((engines or [seconds for _, seconds in times])[-1] / repeats)
+            last = (engines or [seconds for _, seconds in times])[-1:]
+            found.append(sum(last) / repeats)  # nothing for a mapping that is copied from in place
     return found
 
 

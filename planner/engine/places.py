@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from planner.engine.backends.base import DeviceBuffer
 from planner.engine.files import FileRanges, Sink
+from planner.engine.kept import Kept
 from planner.engine.memory import HostBuffer, Mapped
 
 
@@ -52,13 +53,15 @@ class MappedPlace:
 class DevicePlace:
     """A GPU's memory, whole; `buffer` is there once it was allocated.
 
-    It has `kept` buffers, which come in turn; `every` holds those that were allocated.
+    It has `kept` buffers, which come in turn; `every` holds those that were allocated. `touched` is
+    set where they hold only what a kernel touched of the flow.
     """
 
     gpu: int
     buffer: DeviceBuffer | None = None
     kept: int = 1
     every: list[DeviceBuffer] = field(default_factory=list)
+    touched: Kept | None = None
 
     def __post_init__(self) -> None:
         """What is there already is one of them."""

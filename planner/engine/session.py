@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import combinations
 from time import perf_counter
 from typing import Final, Literal, cast
 
@@ -20,13 +21,16 @@ from planner.engine.places import DevicePlace, HostPlace, SinkPlace
 from planner.engine.precedence import Precedence, Ranked
 from planner.engine.progress import Progress
 from planner.engine.sample import Task, run_once
+from planner.engine.strategies.write_combined import read_rate, remark
+from planner.engine.terms import Terms
 from planner.engine.verify import fetcher, verify
 from planner.engine.waits import OneAtATime, Stop
+from planner.errors import UnavailableError
 from planner.machine.schema import Hbm, Machine
 from planner.model.cover import Cover
 from planner.model.needs import Demand, gpu_rate
 from planner.plan.schema import Plan
-from planner.results import CacheState, Estimate, FlowEstimate
+from planner.results import CacheState, Estimate, FlowEstimate, Hop
 
 POISONS: Final = (0xA5, 0x5A)
 """What every target byte is before a sample, in turn: a byte that is never written differs from the
@@ -101,6 +105,7 @@ class Session:
         self._gates = gates(self.plan, listed)
         classes = {demand.priority for demand in listed}
         self._precedence = Precedence(classes, self.stop) if len(classes) > 1 else None
+        self._look_at_hops([hop for flow in estimate.flows for hop in flow.schedule.hops])
         for demand, predicted, offset in zip(listed, estimate.flows, offsets, strict=True):
             schedule = predicted.schedule
             flow = self.plan.flows[demand.flow]
@@ -108,9 +113,16 @@ class Session:
             self._open_peers(predicted)
             ends = make_ends(self.device, self.machine, share, options)
             runner = FlowRunner(
-                self._as_seen_by(demand), self.machine, schedule, ends, self.stop, predicted.repeat
+                self._as_seen_by(demand),
+                self.machine,
+                schedule,
+                ends,
+                self.stop,
+                predicted.repeat,
+                self._terms(demand),
             )
             self._undo.callback(runner.close)
+            runner.open()
             self.flows[predicted.name] = Running(demand, predicted, runner)
         for name, block in self.plan.compute.items():
             node = self.machine.nodes[block.gpu]
@@ -123,6 +135,29 @@ class Session:
         if self._precedence is None:
             return self.device
         return cast("Backend", self._precedence.backend(self.device, demand.priority))
+
+    def _terms(self, demand: Demand) -> Terms:
+        """What a flow is bound to."""
+        end = self.machine.nodes[demand.need.end]
+        sector = end.sector if isinstance(end, Hbm) else Terms().sector
+        return Terms(demand.need.use, sector, demand.need.pinned_budget)
+
+    def _look_at_hops(self, hops: Sequence[Hop]) -> None:
+        """See whether this computer does under a strategy's name what the name says."""
+        if any(hop.strategy == "write_combined" for hop in hops):
+            told = remark(read_rate(self.device.combined))
+            if told is not None:
+                self.warnings[told] = None
+        if not any(hop.strategy == "host_staged" for hop in hops):
+            return
+        nodes = [self.machine.nodes[name] for hop in hops for name in (hop.start, hop.end)]
+        gpus = sorted({node.device for node in nodes if isinstance(node, Hbm)})
+        for gpu, peer in combinations(gpus, 2):
+            if self.device.peer_is_open(gpu, peer):
+                raise UnavailableError(
+                    f"host_staged: devices {gpu} and {peer} have peer access to each other already",
+                    hint="whoever uses the GPUs in this process should close it first",
+                )
 
     def _open_peers(self, predicted: FlowEstimate) -> None:
         for hop in predicted.schedule.hops:
@@ -161,6 +196,7 @@ class Session:
         """Poison the targets and bring the page cache into its state."""
         for name, flow in self.flows.items():
             target = flow.runner.ends.target
+            flow.runner.rewind()
             if isinstance(target, SinkPlace):
                 target.sink.fresh()
             elif isinstance(target, HostPlace):
@@ -169,6 +205,7 @@ class Session:
             elif isinstance(target, DevicePlace):
                 for memory in target.every:
                     self.device.fill(memory, poison)
+            flow.runner.refresh()
             if flow.runner.ends.files:
                 flow.cache = self._enforce(flow)
             size = flow.estimate.size_bytes * flow.estimate.repeat
@@ -240,12 +277,14 @@ class Session:
         for name, flow in self.flows.items():
             self.listener.note(f"verifying {name}")
             ends = flow.runner.ends
-            size = flow.estimate.size_bytes
+            size, expected = flow.estimate.size_bytes, ends.expected
             target = ends.target
+            if isinstance(target, DevicePlace) and target.touched is not None:
+                size, expected = target.touched.size, target.touched.expected(expected)
             several = len(target.every) if isinstance(target, (HostPlace, DevicePlace)) else 1
             for turn in range(several):
                 ends.turn(turn)
-                verify(name, size, fetcher(self.device, target), ends.expected)
+                verify(name, size, fetcher(self.device, target), expected)
             flow.verified = True
 
     def publish(self) -> None:

@@ -12,9 +12,10 @@ from planner.engine.backends.base import Backend
 from planner.engine.measure import Interval
 from planner.engine.memory import Ring
 from planner.engine.ops import SHAPES, Kind, Op
-from planner.engine.places import FilePlace, MappedPlace, Place
-from planner.engine.strategies.base import Bound, Chunks, Hands, Stage, cut
+from planner.engine.places import FilePlace, Place
+from planner.engine.strategies.base import Bound, Hands, Stage, cut_source
 from planner.engine.team import Job, Team
+from planner.engine.terms import Terms
 from planner.engine.waits import Stop, Stopped
 from planner.engine.worker import equip, operations_of, reset
 from planner.errors import ExecutionError, PlannerError
@@ -40,15 +41,25 @@ class Moved:
 class Line:
     """A movement as it is asked for.
 
-    `hops` and the `stages` of all of them are in the order in which a byte meets them.
+    `hops` and the stages of each of them are in the order in which a byte meets them.
     """
 
     flow: str
     size: int
     hops: tuple[Hop, ...]
-    stages: tuple[Stage, ...]
+    parts: tuple[tuple[Stage, ...], ...]
     source: Place
     target: Place
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages of all hops."""
+        return tuple(stage for part in self.parts for stage in part)
+
+    @property
+    def has_ring(self) -> bool:
+        """Whether chunks rest in slots on the way."""
+        return sum(not stage.stays for stage in self.stages) > 1
 
 
 class Transfer:
@@ -58,16 +69,20 @@ class Transfer:
     ----------
     backend, team, stop
         What does the operations, who, and whether to go on.
-    line
-        What moves, from where to where, and how.
+    line, terms
+        What moves, from where to where, and how; and what it is bound to.
 
     """
 
-    def __init__(self, backend: Backend, team: Team, stop: Stop, line: Line) -> None:
+    def __init__(
+        self, backend: Backend, team: Team, stop: Stop, line: Line, terms: Terms | None = None
+    ) -> None:
         first = line.hops[0]
         self.backend, self.team, self.stop, self.line = backend, team, stop, line
+        self.terms = terms or Terms()
         self.depth, self.workers = first.depth, min(first.workers, team.size)
-        self.chunks = _cut(line.source, line.size, first.chunk_bytes)
+        pages = any(stage.stays for stage in line.stages)
+        self.chunks = cut_source(line.source, line.size, first.chunk_bytes, pages=pages)
         self.ring: Ring | None = None
         self.hands: list[Hands] = []
         self._registered = 0
@@ -82,14 +97,15 @@ class Transfer:
 
     @property
     def pinned_bytes(self) -> int:
-        """Bytes of the ring that are registered now."""
-        return self._registered
+        """Bytes of the ring, and the most that workers registered at a time as they went."""
+        ahead = sum(hands.ahead.peak for hands in self.hands if hands.ahead is not None)
+        return self._registered + ahead
 
     def prepare(self) -> list[SetupStep]:
         """Make ring and lanes, once; returns what each step took."""
         if self.hands or not self.line.stages or not len(self.chunks):
             return []
-        steps = self._make_ring() if len(self.line.stages) > 1 else []
+        steps = self._make_ring() if self.line.has_ring else []
         bound = Bound(
             self.backend,
             self.line.source,
@@ -98,6 +114,8 @@ class Transfer:
             self.depth,
             self.ring,
             spin=self.workers < _cores(),
+            terms=self.terms,
+            room=self._room_ahead(),
         )
         self.hands = [Hands(number) for number in range(self.workers)]
         self._spans = [(0.0, 0.0)] * self.workers
@@ -106,9 +124,14 @@ class Transfer:
 
     def _make_ring(self) -> list[SetupStep]:
         """Workers touch their own slots; then the ring is registered as one region."""
-        longest = max(self.chunks.sizes, default=0)
-        ring = self.ring = Ring(self.workers, self.depth, longest + self._room())
+        slot = max(self.chunks.sizes, default=0) + self._room()
         start = perf_counter()
+        if any(hop.strategy == "write_combined" for hop in self.hops):
+            ring = self.ring = Ring(self.workers, self.depth, slot, self.backend.combined)
+            took, name = perf_counter() - start, "allocate the write-combined ring"
+            self._registered = ring.size
+            return [SetupStep(name=name, duration_s=took, size_bytes=ring.size)]
+        ring = self.ring = Ring(self.workers, self.depth, slot)
         self._together(ring.touch)
         touched = perf_counter()
         self.backend.register(ring.buffer.address, ring.size)
@@ -126,6 +149,11 @@ class Transfer:
         if not direct or not isinstance(source, FilePlace):
             return 0
         return 2 * source.ranges.align
+
+    def _room_ahead(self) -> int | None:
+        """Bytes that each worker may register as it goes: its share of what the ring leaves."""
+        budget = self.terms.pinned_budget
+        return None if budget is None else (budget - self._registered) // self.workers
 
     def _together(self, job: Job) -> None:
         """Let the movement's workers do a job, the rest of the team nothing."""
@@ -196,7 +224,7 @@ class Transfer:
         if not isinstance(error, (OSError, PlannerError, RuntimeError)):
             return error
         at = self.line.stages[0 if len(self.line.stages) == 1 else _stage_of(self.line, code)]
-        hop = next(h for h, k in zip(self.hops, _hop_stages(self.line), strict=True) if at in k)
+        hop = next(h for h, k in zip(self.hops, self.line.parts, strict=True) if at in k)
         low = self.chunks.lows[chunk]
         found = ExecutionError(
             f"flow {self.line.flow}, hop {hop.start} -> {hop.end} ({hop.strategy}), chunk {chunk} "
@@ -228,12 +256,21 @@ class Transfer:
             lane += 1
         return tuple(found), tuple(servers)
 
+    def give_back(self) -> int:
+        """Give back what workers registered as they went; returns the most bytes of it."""
+        found = [hands.ahead for hands in self.hands if hands.ahead is not None]
+        for ahead in found:
+            ahead.give_back()
+        return sum(ahead.peak for ahead in found)
+
     def close(self) -> None:
         """Give lanes and ring back."""
         for hands in self.hands:
             for lane in hands.lanes:
                 lane.settle()
                 lane.close()
+            hands.undo.close()
+        self.give_back()
         self.hands.clear()
         if self.ring is not None:
             if self._registered:
@@ -245,20 +282,6 @@ class Transfer:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0))
-
-
-def _cut(source: Place, size: int, chunk: int) -> Chunks:
-    """The chunks, cut at the files' borders."""
-    if isinstance(source, (FilePlace, MappedPlace)):
-        return cut(size, chunk, source.ranges.starts)
-    return cut(size, chunk)
-
-
-def _hop_stages(line: Line) -> list[Sequence[Stage]]:
-    """The stages of each hop: the first hop of a coupled pair has one, the second the other."""
-    if len(line.hops) == 1:
-        return [line.stages]
-    return [(stage,) for stage in line.stages]
 
 
 def _stage_of(line: Line, code: int) -> int:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from planner.engine.backends.base import Backend
 from planner.engine.files import FileRanges, read_exactly
+from planner.engine.kept import Expected
 from planner.engine.memory import HostBuffer
 from planner.engine.pattern import Pattern
 from planner.engine.places import DevicePlace, HostPlace, Place, SinkPlace
@@ -22,8 +23,6 @@ BLOCK: Final = 16 << 20
 THREADS: Final = 8
 """Threads that compare; each needs two blocks of memory."""
 
-Expected = Callable[[NDArray[np.uint8], int], None]
-"""`expected(target, offset)`: writes what the source has from `offset` on into the target."""
 Fetch = Callable[[HostBuffer, int, int], None]
 """`fetch(block, offset, length)`: brings what arrived into the block."""
 

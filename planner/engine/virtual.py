@@ -169,7 +169,9 @@ class _World:
                 process.moves.append(
                     Moved(start, played.finish, played.intervals, (None,) * len(played.intervals))
                 )
-            self._move(process, turn, k + 1)
+            # Then the GPU reads from its own memory what it uses, once the bytes are there.
+            rest = self.clock.now + (movement.tail if movement.size else 0.0)
+            self.clock.at(rest, partial(self._move, process, turn, k + 1))
 
         chunks = lengths(movement.size, shape.chunk) if movement.size else []
         stages, ring = movement.stages(shape), (shape.workers, shape.depth)

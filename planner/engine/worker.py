@@ -23,7 +23,8 @@ def equip(bound: Bound, hands: Hands, stages: Sequence[Stage]) -> None:
     hands.at = [0] * bound.depth
     slots: Address | None = in_ring(bound.ring, hands) if bound.ring is not None else None
     for k, stage in enumerate(stages):
-        before = at_rest(bound.source, bound.chunks) if k == 0 else slots
+        stays = all(earlier.stays for earlier in stages[:k])
+        before = at_rest(bound.source, bound.chunks) if stays else slots
         after = at_rest(bound.target, bound.chunks) if k == len(stages) - 1 else slots
         stage.equip(bound, hands, before, after)
     if hands.issue:
@@ -47,6 +48,8 @@ def reset(hands: Hands) -> None:
     """Forget what an earlier run logged."""
     hands.moved = 0
     hands.log.clear()
+    for begin in hands.begin:
+        begin()
     for lane in hands.lanes:
         lane.log.clear()
 

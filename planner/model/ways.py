@@ -64,8 +64,11 @@ class Way:
 
     def not_done(self, only: Collection[str]) -> str | None:
         """Why an engine that knows `only` these strategies cannot go this way, or `None`."""
-        for strategy, crossing in zip(self.strategies, self.crossings, strict=True):
-            if strategy.name not in only or not _done(strategy, crossing):
+        following = (*self.strategies[1:], None)
+        for strategy, crossing, after in zip(
+            self.strategies, self.crossings, following, strict=True
+        ):
+            if strategy.name not in only or not _done(strategy, crossing, after):
                 return f"{strategy.name}: this engine cannot do it yet"
         return None
 
@@ -78,16 +81,18 @@ class Way:
         return None
 
 
-def _done(strategy: Strategy, crossing: Crossing) -> bool:
-    """Whether the engine does this use of a strategy whose name it knows.
+def _done(strategy: Strategy, crossing: Crossing, after: Strategy | None) -> bool:
+    """Whether the engine does this use of a strategy whose name it knows, before the next one.
 
-    It maps files only to register them, opens files past the page cache only to read, gathers
-    pieces only out of files (where they lie in one range), and never waits for a device.
+    It maps files only to register them, at once or chunk by chunk, opens files past the page cache
+    only to read, gathers pieces only out of files (where they lie in one range), and never waits
+    for a device.
     """
     if strategy.name not in EXECUTABLE:
         return True  # named by the caller, who knows more
     if strategy.name == "mmap":
-        return crossing.after == "mapped"
+        ahead = after is not None and after.ahead
+        return crossing.after == "mapped" or (crossing.after == "mapping" and ahead)
     if crossing.after == "file":
         return strategy.name != "direct" and crossing.before != "fill" and not crossing.fsync
     return not crossing.pieces

@@ -59,6 +59,7 @@ HOMES: Final = {
     "cupy": _CUDA,
     "cupyx": _CUDA,
     "cuda": _CUDA,
+    "kvikio": _CUDA,
     "networkx": Home(("machine/topology.py",), "the rest sees routes, not graphs"),
     "yaml": Home(
         ("plan/load.py", "plan/yaml_*.py", "machine/load.py"), "the rest sees checked schemas"

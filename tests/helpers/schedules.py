@@ -25,8 +25,10 @@ LINKS = {
     ("gpu0", "gpu1"): "nvlink0",
     ("gpu1", "gpu0"): "nvlink0",
     ("gpu0", "gpu0"): "",
+    ("disk0", "gpu0"): "gds0",
+    ("gpu0", "disk0"): "gds0",
 }
-"""The link between two nodes of `tests.helpers.machines.two_gpus`."""
+"""The link between two nodes of `tests.helpers.machines.every_way`."""
 
 WAYS: dict[str, tuple[str, ...]] = {
     "read": ("disk0 buffered host0",),
@@ -50,9 +52,31 @@ WAYS: dict[str, tuple[str, ...]] = {
     "peer": ("gpu0 peer gpu1",),
     "relay": ("gpu0 host_staged host0 +", "host0 host_staged gpu1"),
     "local": ("gpu0 local gpu0",),
+    "combined in": ("host0 write_combined gpu0",),
+    "load combined": ("disk0 buffered host0 +", "host0 write_combined gpu0"),
+    "zero-copy in": ("host0 zero_copy gpu0",),
+    "zero-copy pinned in": ("host0 zero_copy gpu0",),
+    "zero-copy out": ("gpu0 zero_copy host0",),
+    "load mapped zero-copy": ("disk0 mmap host0", "host0 zero_copy gpu0"),
+    "load stored zero-copy": ("disk0 buffered host0", "host0 zero_copy gpu0"),
+    "faults in": ("host0 managed gpu0",),
+    "managed faults in": ("host0 managed gpu0",),
+    "load stored faults": ("disk0 buffered host0", "host0 managed gpu0"),
+    "prefetch in": ("host0 prefetch gpu0",),
+    "managed prefetch in": ("host0 prefetch gpu0",),
+    "managed prefetch out": ("gpu0 prefetch host0",),
+    "load stored prefetch": ("disk0 buffered host0", "host0 prefetch gpu0"),
+    "on host in": ("host0 managed_host gpu0",),
+    "managed on host in": ("host0 managed_host gpu0",),
+    "chunks in": ("host0 registered_chunks gpu0",),
+    "load chunks": ("disk0 mmap host0 +", "host0 registered_chunks gpu0"),
+    "load gds": ("disk0 gds gpu0",),
+    "save gds": ("gpu0 gds disk0",),
 }
 """Every way that the engine goes, hop by hop; `+` couples a hop with the next."""
-SINGLE = frozenset({"pageable", "peer", "local", "mmap"})
+SINGLE = frozenset(
+    {"pageable", "peer", "local", "mmap", "zero_copy", "managed", "prefetch", "managed_host"}
+)
 """Strategies of one call for all bytes."""
 
 
@@ -63,7 +87,7 @@ def schedule(
     hops = []
     for text in WAYS[way]:
         start, strategy, end, *plus = text.split()
-        single = strategy in SINGLE
+        single = strategy in SINGLE and not plus
         hops.append(
             Hop(
                 link=LINKS[start, end],
@@ -80,6 +104,15 @@ def schedule(
     return FlowSchedule(flow="f", size_bytes=size, hops=tuple(hops), cache=cache)
 
 
+def memory_of(way: str) -> str:
+    """What the user's buffer is."""
+    if "pinned" in way:
+        return "pinned"
+    if way == "zero-copy out":
+        return "mapped"
+    return "managed" if way.startswith("managed") else "pageable"
+
+
 def plan_for(way: str, size: int, **more: Any) -> Plan:
     """A plan whose flow `f` goes from the first to the last node of the way."""
     hops = [text.split() for text in WAYS[way]]
@@ -88,7 +121,7 @@ def plan_for(way: str, size: int, **more: Any) -> Plan:
         "to": [hops[-1][2]],
         "size": size,
         "cache": "warm",
-        "memory": "pinned" if way in ("pinned in", "pinned out") else "pageable",
+        "memory": memory_of(way),
     }
     return Plan.model_validate({"flows": {"f": words | more}})
 

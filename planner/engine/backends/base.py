@@ -11,14 +11,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
+from planner.engine.memory import HostBuffer
+from planner.engine.touch import Touch
+
 Name = Literal["null", "host", "cuda"]
-EngineKind = Literal["h2d", "d2h", "peer", "local"]
+EngineKind = Literal["h2d", "d2h", "peer", "local", "kernel", "pages_in", "pages_out"]
+"""Copy engines, the multiprocessors, and the driver's moves of managed pages to a GPU and back."""
 Part = tuple[int, int, int]
 """(target address, source address, bytes)"""
 
 
 class Engine(NamedTuple):
-    """One copy engine: a FIFO. `gpu` is the driver's index; `peer` where a peer copy goes to."""
+    """What serves copies in turn. `gpu` is the driver's index; `peer` where a peer copy goes to."""
 
     kind: EngineKind
     gpu: int
@@ -89,6 +93,30 @@ class Lane(Protocol):
         """Give stream and events back; nothing is in flight."""
 
 
+class KernelLane(Lane, Protocol):
+    """A lane whose work is done by kernels that read or write memory where it lies."""
+
+    def touch(self, slot: int, touch: Touch, reads: int = 1) -> None:
+        """Queue `reads` passes of a kernel and mark the slot; returns at once.
+
+        Every pass reads again what it touches; only the first keeps it, so that further passes
+        over a GPU's own memory cost one read each.
+        """
+
+
+class Storage(Protocol):
+    """One file that a GPU reads or writes without host memory."""
+
+    def read(self, buffer: DeviceBuffer, at: int, offset: int, length: int) -> None:
+        """Fill `length` bytes of the buffer from `at` on with the file's from `offset` on."""
+
+    def write(self, buffer: DeviceBuffer, at: int, offset: int, length: int) -> None:
+        """Write them the other way."""
+
+    def close(self) -> None:
+        """Close the file."""
+
+
 class Backend(Protocol):
     """Primitives; see `host` and `cuda`.
 
@@ -131,8 +159,41 @@ class Backend(Protocol):
     def lane(self, engine: Engine, slots: int, *, spin: bool = True) -> Lane:
         """A lane of the calling worker; `spin` burns a core in `wait` for a quicker answer."""
 
+    def kernel_lane(self, gpu: int, slots: int, *, spin: bool = True) -> KernelLane:
+        """A lane of kernels on the GPU; it reaches registered, managed and its own memory."""
+
+    def page_lane(self, gpu: int, slots: int, *, inward: bool, spin: bool = True) -> Lane:
+        """A lane that moves managed memory ahead of its use; copies name the same bytes twice."""
+
+    def compile(self, gpu: int) -> None:
+        """Make the kernels of `kernel_lane` ready: what they cost once is never timed."""
+
+    def combined(self, size: int) -> HostBuffer:
+        """Page-locked host memory that is write-combined where the computer has that."""
+
+    def managed(self, gpu: int, size: int) -> HostBuffer:
+        """Memory that the driver moves between host and GPU by page; not touched yet.
+
+        Raises `InfeasibleError` for more than half of the GPU's free memory.
+        """
+
+    def seen_by(self, gpu: int, buffer: HostBuffer) -> DeviceBuffer:
+        """Managed memory as the GPU sees it; it belongs to `buffer` and is never released."""
+
+    def bring(self, buffer: HostBuffer, gpu: int | None) -> None:
+        """Move all of managed memory to the GPU, or to the host (`None`), and wait; never timed."""
+
+    def keep_on_host(self, buffer: HostBuffer, gpu: int) -> None:
+        """Advise managed memory to stay on the host, mapped by the GPU."""
+
+    def storage(self, path: str, *, writes: bool = False) -> Storage:
+        """A file that GPUs read or write directly."""
+
     def open_peer(self, gpu: int, peer: int) -> None:
         """Let the two GPUs reach each other's memory; undone by `close`."""
+
+    def peer_is_open(self, gpu: int, peer: int) -> bool:
+        """Whether one of the two GPUs reaches the other's memory."""
 
     def start_clock(self) -> None:
         """Tie the engines' clocks to `time.perf_counter` for the sample that begins."""

@@ -13,9 +13,15 @@ from time import perf_counter
 from typing import Any, Final
 
 from planner.engine.backends.base import Description, DeviceBuffer, Engine, Name
+from planner.engine.backends.cuda_kernels import CudaKernelLane, Kernels
 from planner.engine.backends.cuda_lane import KIND, CudaLane
+from planner.engine.backends.cuda_managed import CudaManaged, CudaPageLane
+from planner.engine.backends.cuda_peer import Peers
 from planner.engine.backends.cuda_quick import quick_calls
 from planner.engine.backends.cuda_spin import spinner
+from planner.engine.backends.cuda_storage import CudaStorage, no_storage
+from planner.engine.backends.managed_limit import require_managed
+from planner.engine.memory import HostBuffer, LentBuffer
 from planner.errors import InfeasibleError, UnavailableError
 
 _PORTABLE_MAPPED: Final = 1 | 2
@@ -24,8 +30,10 @@ _READ_ONLY: Final = 8
 """cudaHostRegisterReadOnly."""
 _ATTR_READ_ONLY: Final = 113
 """cudaDevAttrHostRegisterReadOnlySupported."""
-_PEER_ALREADY_ON: Final = 704
-_PEER_NOT_ON: Final = 705
+_COMBINED: Final = 4
+"""cudaHostAllocWriteCombined."""
+_ATTR_MAPS_HOST: Final = 19
+"""cudaDevAttrCanMapHostMemory."""
 _OUT_OF_MEMORY: Final = 2
 
 
@@ -77,10 +85,13 @@ class CudaBackend:
         self.cupy: Any = cupy
         self._rt: Any = cupy.cuda.runtime
         self._clock: dict[int, tuple[Any, int, float]] = {}
-        self._peers: list[tuple[int, int]] = []
+        self._peers = Peers(self)
+        self._managed = CudaManaged(self)
+        self._kernels: dict[int, Kernels] = {}
         self._attached: set[int] = set()
         self._registered: set[int] = set()
         self._allocated: dict[int, int] = {}
+        self._given: set[int] = set()
         self._guard = Lock()
 
     def describe(self, gpus: Sequence[int]) -> Description:
@@ -102,14 +113,17 @@ class CudaBackend:
         absent = [gpu for gpu in gpus if gpu >= count]
         if absent:
             return f"there is no device {absent[0]}; the driver shows {count}"
-        if strategy == "mmap" and not self._read_only_maps(gpus[0] if gpus else 0):
+        first = gpus[0] if gpus else 0
+        if strategy == "mmap" and not self._read_only_maps(first):
             return "the device cannot register read-only file mappings"
         if strategy == "peer" and across == ("hbm", "hbm"):
-            for gpu in gpus:
-                for other in gpus:
-                    if gpu != other and not self._rt.deviceCanAccessPeer(gpu, other):
-                        return f"device {gpu} has no peer access to device {other}"
-        return None
+            return self._peers.missing(gpus)
+        if strategy == "zero_copy" and not self._rt.deviceGetAttribute(_ATTR_MAPS_HOST, first):
+            return "the device cannot map host memory"
+        if strategy in ("managed", "prefetch", "managed_host"):
+            to_host = strategy == "managed_host" or across == ("hbm", "ram")
+            return self._managed.missing(first, to_host=to_host)
+        return no_storage() if strategy == "gds" else None
 
     def _read_only_maps(self, gpu: int) -> bool:
         return bool(self._rt.deviceGetAttribute(_ATTR_READ_ONLY, gpu))
@@ -163,22 +177,86 @@ class CudaBackend:
 
     def lane(self, engine: Engine, slots: int, *, spin: bool = True) -> CudaLane:
         """A stream on the engine's device."""
-        if engine.gpu not in self._clock:
-            with self._guard:
-                self._tie(engine.gpu)
+        self._require_clock(engine.gpu)
         return CudaLane(self, engine, slots, spin=spin)
+
+    def _require_clock(self, gpu: int) -> None:
+        if gpu not in self._clock:
+            with self._guard:
+                self._tie(gpu)
+
+    def kernel_lane(self, gpu: int, slots: int, *, spin: bool = True) -> CudaKernelLane:
+        """A stream of kernels on the device."""
+        self._require_clock(gpu)
+        self.compile(gpu)
+        return CudaKernelLane(self, self._kernels[gpu], Engine("kernel", gpu), slots, spin=spin)
+
+    def page_lane(self, gpu: int, slots: int, *, inward: bool, spin: bool = True) -> CudaPageLane:
+        """A stream of prefetches."""
+        self._require_clock(gpu)
+        engine = Engine("pages_in" if inward else "pages_out", gpu)
+        return CudaPageLane(self, self._managed, engine, slots, spin=spin)
+
+    def compile(self, gpu: int) -> None:
+        """Compile the kernels for the device, once."""
+        with self._guard:
+            if gpu not in self._kernels:
+                self.attach(gpu)
+                self._kernels[gpu] = Kernels(self.cupy)
+
+    def combined(self, size: int) -> LentBuffer:
+        """`cudaHostAlloc`, write-combined; the driver has touched and pinned it."""
+        address = int(self._rt.hostAlloc(max(size, 1), _PORTABLE_MAPPED | _COMBINED))
+        with self._guard:
+            self._given.add(address)
+        return LentBuffer(address, size, lambda: self._take_back(address))
+
+    def _take_back(self, address: int) -> None:
+        with self._guard:
+            known = address in self._given
+            self._given.discard(address)
+        if known:
+            self._rt.freeHost(address)
+
+    def managed(self, gpu: int, size: int) -> LentBuffer:
+        """`cudaMallocManaged`, untouched."""
+        require_managed(gpu, size, self.free_memory(gpu))
+        address = int(self._rt.mallocManaged(max(size, 1)))
+        with self._guard:
+            self._allocated[address] = gpu
+        view = DeviceBuffer(gpu, address, size)
+        self._managed.add(view)
+        buffer = LentBuffer(address, size, lambda: self._free_managed(view))
+        buffer.managed = True
+        return buffer
+
+    def _free_managed(self, view: DeviceBuffer) -> None:
+        self._managed.forget(view)
+        self.release(view)
+
+    def seen_by(self, gpu: int, buffer: HostBuffer) -> DeviceBuffer:
+        """The same addresses."""
+        return DeviceBuffer(gpu, buffer.address, buffer.size)
+
+    def bring(self, buffer: HostBuffer, gpu: int | None) -> None:
+        """Prefetch it, or touch it with the CPU where the host cannot be named."""
+        self._managed.bring(buffer, gpu)
+
+    def keep_on_host(self, buffer: HostBuffer, gpu: int) -> None:
+        """`cudaMemAdvise`: prefer the host, mapped by the device."""
+        self._managed.keep_on_host(buffer, gpu)
+
+    def storage(self, path: str, *, writes: bool = False) -> CudaStorage:
+        """A file of KvikIO."""
+        return CudaStorage(self.cupy, path, writes=writes)
 
     def open_peer(self, gpu: int, peer: int) -> None:
         """Enable peer access both ways, and remember what to undo."""
-        for one, other in ((gpu, peer), (peer, gpu)):
-            self.attach(one)
-            try:
-                self._rt.deviceEnablePeerAccess(other)
-            except self._rt.CUDARuntimeError as error:
-                if error.status != _PEER_ALREADY_ON:
-                    raise
-            else:
-                self._peers.append((one, other))
+        self._peers.open(gpu, peer)
+
+    def peer_is_open(self, gpu: int, peer: int) -> bool:
+        """Whether either device reaches the other."""
+        return self._peers.is_open(gpu, peer)
 
     def start_clock(self) -> None:
         """Record a reference event on each device in use, and the host's clock with it."""
@@ -200,7 +278,9 @@ class CudaBackend:
         return seconds + quick_calls().elapsed(base, event)
 
     def fill(self, buffer: DeviceBuffer, value: int) -> None:
-        """`cudaMemset`, waited for."""
+        """`cudaMemset`, waited for; managed memory is its own source, and keeps its bytes."""
+        if buffer.address in self._managed:
+            return
         self.attach(buffer.gpu)
         self._rt.memset(buffer.address, value, buffer.size)
         self._rt.deviceSynchronize()
@@ -223,16 +303,12 @@ class CudaBackend:
 
     def close(self) -> None:
         """Disable what was enabled, unregister and free what is left."""
-        for gpu, peer in self._peers:
-            self.attach(gpu)
-            try:
-                self._rt.deviceDisablePeerAccess(peer)
-            except self._rt.CUDARuntimeError as error:
-                if error.status != _PEER_NOT_ON:
-                    raise
-        self._peers.clear()
+        self._peers.close()
         for address in list(self._registered):
             self.unregister(address)
         for address, gpu in list(self._allocated.items()):
             self.release(DeviceBuffer(gpu, address, 0))
+        for address in list(self._given):
+            self._take_back(address)
+        self._kernels.clear()
         self._clock.clear()

@@ -9,146 +9,20 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import Lock
 from time import perf_counter, sleep
 from typing import Final, cast
 
-from planner.engine.backends.base import (
-    Description,
-    DeviceBuffer,
-    Engine,
-    Lane,
-    Name,
-    Part,
-)
+from planner.engine.backends.base import Description, DeviceBuffer, Engine, Name
+from planner.engine.backends.host_lane import HostKernelLane, HostLane, HostPageLane, Server
+from planner.engine.backends.host_managed import Managed
+from planner.engine.backends.host_storage import HostStorage
+from planner.engine.backends.managed_limit import require_managed
 from planner.engine.memory import HostBuffer, copy_memory
 from planner.engine.waits import TICK_S
 
 _THREADS: Final = 4
 """Threads that touch emulated memory when it is allocated."""
-_Job = tuple["HostLane", int, Sequence[Part]]
-
-
-class _Server:
-    """One emulated copy engine."""
-
-    def __init__(self, name: str) -> None:
-        self.queue: SimpleQueue[_Job | None] = SimpleQueue()
-        self._thread = Thread(target=self._serve, name=name, daemon=True)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        while True:
-            job = self.queue.get()
-            if job is None:
-                return
-            lane, slot, parts = job
-            start = perf_counter()
-            for target, source, length in parts:
-                copy_memory(target, source, length)
-            lane.arrive(slot, start, perf_counter())
-            del job, lane, parts
-
-    def close(self) -> None:
-        self.queue.put(None)
-        self._thread.join()
-
-
-class HostLane:
-    """A lane on an emulated engine; see `backends.base.Lane`.
-
-    A slot's lock is held while its copy is in flight: the engine's thread lets it go.
-    """
-
-    __slots__ = (
-        "_after",
-        "_busy",
-        "_flying",
-        "_guard",
-        "_landed",
-        "_put",
-        "_then",
-        "engine",
-        "log",
-    )
-
-    def __init__(self, engine: Engine, server: _Server, slots: int) -> None:
-        self.engine = engine
-        self.log: list[float] = []
-        self._put = server.queue.put
-        self._flying = [False] * slots
-        self._landed = [Lock() for _ in range(slots)]
-        self._busy = [False] * slots
-        self._after: list[HostLane | None] = [None] * slots
-        # What to issue when a slot arrives: the copy of another lane that follows it.
-        self._then: list[tuple[HostLane, _Job] | None] = [None] * slots
-        self._guard = Lock()
-
-    def copy(self, slot: int, target: int, source: int, length: int) -> None:
-        """Queue one copy."""
-        self.copy_parts(slot, ((target, source, length),))
-
-    def copy_parts(self, slot: int, parts: Sequence[Part]) -> None:
-        """Queue copies; behind another lane's slot where `follow` said so."""
-        self._flying[slot] = True
-        self._landed[slot].acquire()
-        self._busy[slot] = True
-        other, self._after[slot] = self._after[slot], None
-        job = (self, slot, parts)
-        if other is None or not other._defer(slot, (self, job)):  # noqa: SLF001 - its own kind
-            self._put(job)
-
-    def _defer(self, slot: int, then: tuple[HostLane, _Job]) -> bool:
-        """Have a job issued when the slot arrives; false if it has arrived already."""
-        with self._guard:
-            if not self._busy[slot]:
-                return False
-            self._then[slot] = then
-            return True
-
-    def arrive(self, slot: int, start: float, end: float) -> None:
-        """Called by the engine's thread when the slot's bytes are there."""
-        self.log.append(start)
-        self.log.append(end)
-        with self._guard:
-            then, self._then[slot] = self._then[slot], None
-            self._busy[slot] = False
-            self._landed[slot].release()
-        if then is not None:
-            lane, job = then
-            lane._put(job)  # noqa: SLF001 - its own kind
-
-    def copy_now(self, target: int, source: int, length: int) -> None:
-        """One copy that the caller waits for."""
-        self.copy(0, target, source, length)
-        self.wait(0)
-
-    def follow(self, slot: int, other: Lane) -> None:
-        """See `Lane.follow`."""
-        self._after[slot] = cast("HostLane", other)
-
-    def wait(self, slot: int) -> None:
-        """Block until the slot has arrived."""
-        if self._flying[slot]:
-            landed = self._landed[slot]
-            landed.acquire()
-            landed.release()
-            self._flying[slot] = False
-
-    def arrived(self, slot: int) -> None:
-        """Block until the slot has arrived, without taking it off the worker's hands."""
-        landed = self._landed[slot]
-        landed.acquire()
-        landed.release()
-
-    def settle(self) -> None:
-        """Wait for all slots."""
-        for slot in range(len(self._flying)):
-            self.wait(slot)
-
-    def close(self) -> None:
-        """Nothing to give back."""
 
 
 def _lock(call: str, address: int, size: int) -> None:
@@ -167,8 +41,9 @@ class HostBackend:
     emulated: Final = True
 
     def __init__(self) -> None:
-        self._servers: dict[tuple[str, int], _Server] = {}
+        self._servers: dict[tuple[str, int], Server] = {}
         self._locked: dict[int, int] = {}
+        self._managed: dict[int, Managed] = {}
         self._guard = Lock()
 
     def describe(self, gpus: Sequence[int]) -> Description:
@@ -216,15 +91,72 @@ class HostBackend:
 
     def lane(self, engine: Engine, slots: int, *, spin: bool = True) -> HostLane:  # noqa: ARG002
         """A lane; its engine's thread starts with the first."""
+        return HostLane(engine, self._server(engine), slots)
+
+    def _server(self, engine: Engine) -> Server:
         with self._guard:
             server = self._servers.get(engine.server)
             if server is None:
-                server = _Server(f"{engine.kind} of emulated gpu{engine.gpu}")
+                server = Server(f"{engine.kind} of emulated gpu{engine.gpu}")
                 self._servers[engine.server] = server
-        return HostLane(engine, server, slots)
+            return server
+
+    def kernel_lane(self, gpu: int, slots: int, *, spin: bool = True) -> HostKernelLane:  # noqa: ARG002
+        """Kernels of one GPU run one after another."""
+        engine = Engine("kernel", gpu)
+        return HostKernelLane(engine, self._server(engine), slots, self._managed_at)
+
+    def page_lane(self, gpu: int, slots: int, *, inward: bool, spin: bool = True) -> HostPageLane:  # noqa: ARG002
+        """Moves of managed memory."""
+        engine = Engine("pages_in" if inward else "pages_out", gpu)
+        return HostPageLane(engine, self._server(engine), slots, self._managed_at)
+
+    def compile(self, gpu: int) -> None:
+        """Nothing to compile."""
+
+    def combined(self, size: int) -> HostBuffer:
+        """Ordinary memory: whoever asks how fast the CPU reads it is told the truth."""
+        return HostBuffer(size)
+
+    def managed(self, gpu: int, size: int) -> Managed:
+        """Memory with two sides."""
+        require_managed(gpu, size, self.free_memory(gpu))
+        found = Managed(size, self._forget)
+        with self._guard:
+            self._managed[found.address] = found
+        return found
+
+    def _forget(self, address: int) -> None:
+        with self._guard:
+            self._managed.pop(address, None)
+
+    def _managed_at(self, address: int) -> Managed | None:
+        with self._guard:
+            found = list(self._managed.values())
+        return next((m for m in found if m.address <= address < m.address + max(m.size, 1)), None)
+
+    def seen_by(self, gpu: int, buffer: HostBuffer) -> DeviceBuffer:
+        """The GPU's side."""
+        return DeviceBuffer(gpu, cast("Managed", buffer).away.address, buffer.size)
+
+    def bring(self, buffer: HostBuffer, gpu: int | None) -> None:
+        """Copy what lies on the other side."""
+        cast("Managed", buffer).move(None, inward=gpu is not None)
+
+    def keep_on_host(self, buffer: HostBuffer, gpu: int) -> None:  # noqa: ARG002
+        """Nothing of it faults any more."""
+        cast("Managed", buffer).stays = True
+
+    def storage(self, path: str, *, writes: bool = False) -> HostStorage:
+        """A file."""
+        return HostStorage(path, writes=writes)
 
     def open_peer(self, gpu: int, peer: int) -> None:
         """All emulated memory is reachable."""
+
+    def peer_is_open(self, gpu: int, peer: int) -> bool:  # noqa: ARG002
+        """There is no such access to be on or off."""
+        return False
 
     def start_clock(self) -> None:
         """There is one clock."""

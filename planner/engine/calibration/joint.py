@@ -16,7 +16,7 @@ from planner.engine.calibration.rounds import Cell, sample
 from planner.engine.calibration.tables import FEW_CORES
 from planner.engine.files import FileRanges, Sink
 from planner.engine.places import DevicePlace, FilePlace, HostPlace, Place, SinkPlace
-from planner.engine.strategies import stages_of
+from planner.engine.strategies import stages_of_hops
 from planner.engine.team import Team
 from planner.engine.transfer import Line, Transfer
 from planner.engine.waits import Stop
@@ -145,7 +145,7 @@ def _pipeline(
     shape = run.shape
     size = stock.size // SAVED if copy == "save" else stock.size
     hops = movement(machine, copy, size).hops(shape)
-    stages = tuple(stage for hop in hops for stage in stages_of(machine, hop))
+    stages = stages_of_hops(machine, hops)
     ends = _ends(copy, stock, size, undo)
     stop = Stop()
     team = Team(shape.workers, stop, "calibration")

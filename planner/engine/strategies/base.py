@@ -6,16 +6,18 @@ strategy contributes its stages; `Bound` says what lies on either side of a stag
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from time import perf_counter
-from typing import Literal
+from typing import Literal, Protocol
 
 from planner.engine.backends.base import Backend, Lane
-from planner.engine.memory import Ring
+from planner.engine.memory import PAGE, Ring, round_up
 from planner.engine.ops import Kind
 from planner.engine.places import DevicePlace, HostPlace, MappedPlace, Place
+from planner.engine.terms import Terms
 
 Operation = Callable[[int, int], None]
 """`operation(slot, chunk)`: one step of a worker."""
@@ -57,9 +59,62 @@ def cut(size: int, chunk: int, borders: Sequence[int] = ()) -> Chunks:
     return Chunks(lows, sizes)
 
 
+def cut_pages(size: int, chunk: int, pieces: Sequence[tuple[int, int]]) -> Chunks:
+    """Chunks that end where pages of memory end, so that no two of them share a page.
+
+    Parameters
+    ----------
+    size, chunk
+        Bytes of the flow, and of a chunk; these are rounded up to whole pages.
+    pieces
+        Where separate stretches of memory begin: the offset in the flow, and how far behind a
+        page's start it lies in memory.
+
+    >>> cut_pages(10000, 4096, [(0, 96), (9000, 0)]).sizes
+    [4000, 4096, 904, 1000]
+
+    """
+    step = round_up(max(chunk, 1), PAGE)
+    lows: list[int] = []
+    sizes: list[int] = []
+    for (low, phase), (high, _) in pairwise([*pieces, (size, 0)]):
+        edges = [low, *range(low - phase + step, high, step), high]
+        for start, end in pairwise(edges):
+            if end > start:
+                lows.append(start)
+                sizes.append(end - start)
+    return Chunks(lows, sizes)
+
+
+def cut_source(source: Place, size: int, chunk: int, *, pages: bool = False) -> Chunks:
+    """The chunks of a flow, cut at the files' borders; where pages end if `pages` is asked for."""
+    ranges = getattr(source, "ranges", None)
+    if not pages:
+        return cut(size, chunk, ranges.starts if ranges is not None else ())
+    if isinstance(source, HostPlace):
+        return cut_pages(size, chunk, [(0, source.buffer.address % PAGE)])
+    if not isinstance(source, MappedPlace):
+        raise TypeError("only memory is cut by pages")
+    rows = zip(source.ranges.starts, source.ranges.sources, strict=False)
+    return cut_pages(size, chunk, [(low, file.offset % PAGE) for low, file in rows])
+
+
+class Registered(Protocol):
+    """Memory that a worker registers as it goes; `peak` is the most bytes of it at a time."""
+
+    peak: int
+
+    def give_back(self) -> None:
+        """Give everything back; no copy is in flight."""
+
+
 @dataclass(slots=True)
 class Bound:
-    """A movement's two ends, its ring, and its chunks; shared by all workers."""
+    """A movement's two ends, its ring, and its chunks; shared by all workers.
+
+    `terms` say how the GPU uses the bytes, `room` how many bytes each worker may register as it
+    goes, `None` where nothing bounds it.
+    """
 
     backend: Backend
     source: Place
@@ -68,6 +123,8 @@ class Bound:
     depth: int
     ring: Ring | None = None
     spin: bool = True
+    terms: Terms = field(default_factory=Terms)
+    room: int | None = None
 
 
 @dataclass(slots=True)
@@ -77,7 +134,8 @@ class Hands:
     `pool` serves a chunk itself; `lanes` are its ways to the engines, `issue` queues a chunk on
     each. `leads` is, by slot, how far into the slot the chunk begins (direct reads read from a
     block's start); `at` is the chunk that was last issued from each slot. `log` holds start and end
-    of each pool operation.
+    of each pool operation. `ahead` is what the worker registers on the way, `begin` what it does
+    before each run, `undo` what it gives back at the end.
     """
 
     number: int
@@ -88,6 +146,9 @@ class Hands:
     at: list[int] = field(default_factory=list)
     log: list[float] = field(default_factory=list)
     moved: int = 0
+    ahead: Registered | None = None
+    begin: list[Callable[[], None]] = field(default_factory=list)
+    undo: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
 
 StageKind = Literal["pool", "engine", "driver"]
@@ -99,16 +160,25 @@ class Stage:
 
     A `driver` stage is a blocking call that the worker makes itself, on a copy engine's log.
     `equip(bound, hands, before, after)` adds the operation to the hands; `before` and `after` give
-    the address of a chunk on either side, `None` where that side is a file.
+    the address of a chunk on either side, `None` where that side is a file. A stage that `stays`
+    does something to a chunk where it lies: the next stage takes it from there, not from a slot.
     """
 
     kind: StageKind
     equip: Callable[[Bound, Hands, Address | None, Address | None], None]
+    stays: bool = False
 
     @property
     def shape(self) -> Kind:
         """What the stage is to the worker."""
         return "engine" if self.kind == "engine" else "pool"
+
+
+def needed(address: Address | None) -> Address:
+    """The address, which must not be a file's."""
+    if address is None:
+        raise TypeError("a copy needs memory at both sides, not a file")
+    return address
 
 
 def at_rest(place: Place, chunks: Chunks) -> Address | None:

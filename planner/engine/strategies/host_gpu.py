@@ -6,20 +6,14 @@ from collections.abc import Callable
 
 from planner.engine.backends.base import Engine
 from planner.engine.memory import copy_memory
-from planner.engine.strategies.base import Address, Bound, Hands, Stage, logged
-
-
-def _need(address: Address | None) -> Address:
-    if address is None:
-        raise TypeError("a copy needs memory at both sides, not a file")
-    return address
+from planner.engine.strategies.base import Address, Bound, Hands, Stage, logged, needed
 
 
 def engine(kind: Engine) -> Stage:
     """A stage on a copy engine."""
 
     def equip(bound: Bound, hands: Hands, before: Address | None, after: Address | None) -> None:
-        source, target, sizes = _need(before), _need(after), bound.chunks.sizes
+        source, target, sizes = needed(before), needed(after), bound.chunks.sizes
         lane = bound.backend.lane(kind, bound.depth, spin=bound.spin)
         copy = lane.copy
 
@@ -36,7 +30,7 @@ def driver(kind: Engine) -> Stage:
     """The driver's blocking copy between ordinary memory and the GPU, all bytes in one call."""
 
     def equip(bound: Bound, hands: Hands, before: Address | None, after: Address | None) -> None:
-        source, target, sizes = _need(before), _need(after), bound.chunks.sizes
+        source, target, sizes = needed(before), needed(after), bound.chunks.sizes
         lane = bound.backend.lane(kind, 1)
         hands.lanes.append(lane)
 
@@ -51,7 +45,7 @@ def driver(kind: Engine) -> Stage:
 
 def _copy(bound: Bound, hands: Hands, before: Address | None, after: Address | None) -> None:
     """One worker's memcpy between plain memory and its slot."""
-    source, target, sizes = _need(before), _need(after), bound.chunks.sizes
+    source, target, sizes = needed(before), needed(after), bound.chunks.sizes
 
     def copy(slot: int, chunk: int) -> None:
         copy_memory(target(slot, chunk), source(slot, chunk), sizes[chunk])

@@ -11,7 +11,7 @@ import pytest
 
 from planner.engine.strategies import NAMES
 from planner.machine.schema import Machine
-from tests.helpers.machines import two_gpus
+from tests.helpers.machines import every_way
 from tests.helpers.schedules import KIB, WAYS, noise_file, run_way
 
 CHUNK = 4 * KIB
@@ -36,10 +36,8 @@ def _nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 @pytest.fixture
 def machine() -> Machine:
-    """The small machine, with file mappings that can be registered at 1e18 bytes/s (no time)."""
-    plain = two_gpus().model_dump(mode="json", by_alias=True)
-    plain["nodes"]["host0"]["setup"]["register_file"] = 1e18
-    return Machine.model_validate(plain)
+    """The small machine on which every strategy has its figures."""
+    return every_way()
 
 
 def test_the_ways_of_the_tests_are_all_strategies() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from planner.engine.backends.base import Engine, Part
-from planner.engine.backends.host import HostBackend, HostLane
+from planner.engine.backends.host import HostBackend
+from planner.engine.backends.host_lane import HostLane
 from planner.engine.execute import execute
 from planner.engine.precedence import Precedence, Ranked
 from planner.engine.session import Session

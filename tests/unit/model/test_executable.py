@@ -40,12 +40,17 @@ def test_all_of_them_are_strategies() -> None:
 
 def test_what_the_engine_cannot_do_is_rejected_with_the_reason() -> None:
     need = load(4 * GB, cores=1)
+    only = EXECUTABLE - {"registered_chunks"}
     assert decide(Topology(machine()), need).best.way.names == ("mmap", "registered_chunks")
-    decision = narrowed(need)
+    decision = decide(Topology(machine()), need, only=only)
     assert decision.best.way.names == ("mmap", "registered")
     told = {r.strategies: r.reason for r in decision.rejected()}
-    assert told["buffered", "zero_copy"] == "zero_copy: this engine cannot do it yet"
+    assert told["mmap", "registered_chunks"] == "registered_chunks: this engine cannot do it yet"
     assert all(set(c.way.names) <= EXECUTABLE for c in (decision.best, *decision.others))
+
+
+def test_a_mapping_is_copied_from_in_place_where_it_is_registered_on_the_way() -> None:
+    assert narrowed(load(4 * GB, cores=1)).best.way.names == ("mmap", "registered_chunks")
 
 
 def test_a_known_name_in_a_new_use_is_not_done_either() -> None:
@@ -66,5 +71,6 @@ def test_scattered_pieces_are_predicted_only() -> None:
 
 def test_a_pinned_strategy_that_the_engine_lacks_is_infeasible() -> None:
     need = upload(GB, "mapped", use=Use(0.1), pins=Pins(strategy="zero_copy"))
+    assert narrowed(need).best.way.names == ("zero_copy",)
     with pytest.raises(InfeasibleError, match="zero_copy: this engine cannot do it yet"):
-        narrowed(need)
+        decide(Topology(machine()), need, only=EXECUTABLE - {"zero_copy"})

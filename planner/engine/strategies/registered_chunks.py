@@ -1,0 +1,79 @@
+"""Memory that is registered chunk by chunk, ahead of the copies out of it.
+
+A worker registers a chunk and queues its copy, and registers the next one meanwhile: it goes round
+its slots as one that fills a ring does, only that there is no ring. So it takes its chunks from the
+same queue as such workers, beside them if need be. One is enough: the driver takes a lock.
+
+A copy must lie within one registration, and two registrations must not share a page; chunks are
+therefore cut where pages end. Giving a registration back on the way halves the pace (23 GB/s where
+45 were reached, one thread on an H200 machine, measured 2026-11-29), so that waits until the end,
+unless less may be pinned than the flow has.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from planner.engine.backends.base import Engine
+from planner.engine.memory import PAGE, round_up
+from planner.engine.places import MappedPlace
+from planner.engine.strategies.base import Address, Bound, Hands, Stage, logged, needed
+from planner.engine.strategies.host_gpu import engine
+from planner.errors import InfeasibleError
+from planner.units import format_size
+
+
+class Ahead:
+    """What one worker has registered and not given back yet, the oldest first."""
+
+    def __init__(self, bound: Bound, source: Address) -> None:
+        self._backend, self._source = bound.backend, source
+        self._sizes, self._depth, self._room = bound.chunks.sizes, bound.depth, bound.room
+        self._read_only = isinstance(bound.source, MappedPlace)
+        self._held: deque[tuple[int, int]] = deque()
+        self._now = self.peak = 0
+
+    def register(self, slot: int, chunk: int) -> None:
+        """Register the pages of a chunk, and give back what is in the way of the budget."""
+        address = self._source(slot, chunk)
+        low = address - address % PAGE
+        size = round_up(address + self._sizes[chunk], PAGE) - low
+        while self._room is not None and self._held and self._now + size > self._room:
+            # Of the slots all but this one may still have a copy in flight.
+            if len(self._held) < self._depth:
+                raise InfeasibleError(
+                    f"{self._depth} chunks of {format_size(size)} registered at a time are more "
+                    f"than the {format_size(self._room)} that may be pinned",
+                    hint="take a smaller chunk or depth, or a larger budget",
+                )
+            self._give_back_oldest()
+        self._backend.register(low, size, read_only=self._read_only)
+        self._held.append((low, size))
+        self._now += size
+        self.peak = max(self.peak, self._now)
+
+    def _give_back_oldest(self) -> None:
+        low, size = self._held.popleft()
+        self._backend.unregister(low)
+        self._now -= size
+
+    def give_back(self) -> None:
+        """Give everything back; no copy is in flight."""
+        while self._held:
+            self._give_back_oldest()
+
+
+def _register(bound: Bound, hands: Hands, before: Address | None, _after: Address | None) -> None:
+    ahead = Ahead(bound, needed(before))
+    hands.ahead = ahead
+    # The copy counts the bytes, not the registration: nothing has moved yet.
+    hands.pool = logged(ahead.register, hands, bound.chunks.sizes)
+
+
+REGISTER = Stage("pool", _register, stays=True)
+"""The bytes stay where they are; the next stage takes them from there."""
+
+
+def registered_chunks(gpu: int) -> tuple[Stage, ...]:
+    """Host memory, or a file's mapping, to a GPU."""
+    return REGISTER, engine(Engine("h2d", gpu))

@@ -1,0 +1,26 @@
+"""What a flow's movements are bound to besides their hops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.engine.touch import Touching
+from planner.model.strategies.touched import Use
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How the GPU uses the flow, and what the flow may pin.
+
+    `use` is `None` where the plan does not say it; `sector` are the bytes that a scattered read
+    moves at the least; `pinned_budget` is `None` where nothing bounds it.
+    """
+
+    use: Use | None = None
+    sector: int = 32
+    pinned_budget: int | None = None
+
+    @property
+    def touching(self) -> Touching:
+        """How each chunk is touched: all of it, once, where the plan does not say."""
+        return Touching(self.use or Use(), self.sector)
