@@ -363,6 +363,16 @@ def shared_files(machine: Machine, scale: float) -> Iterator[dict[str, FileSourc
         yield found
 
 
+def add_machine_options(parser: argparse.ArgumentParser) -> None:
+    """What machine is judged, in which time, and where the result goes."""
+    parser.add_argument("--machine", help="a machine file of this computer, instead of calibrating")
+    parser.add_argument("--full", action="store_true", help="calibrate fully, not quickly")
+    parser.add_argument("--backend", default="auto", choices=("auto", "cuda", "host"))
+    parser.add_argument("--emulate-gpus", type=int, help="GPUs to stand in for without a device")
+    parser.add_argument("--budget", type=float, help="seconds in all, calibration included")
+    parser.add_argument("--out", type=Path)
+
+
 def machine_to_judge(options: argparse.Namespace) -> tuple[Machine, float | None]:
     """The machine, and the seconds that its calibration took (`None` for one from a file)."""
     if options.machine:
@@ -448,14 +458,9 @@ def show(result: Mapping[str, Any]) -> None:
 def main() -> int:
     """Measure, or only write the page of what was measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--machine", help="a machine file of this computer, instead of calibrating")
-    parser.add_argument("--full", action="store_true", help="calibrate fully, not quickly")
-    parser.add_argument("--backend", default="auto", choices=("auto", "cuda", "host"))
-    parser.add_argument("--emulate-gpus", type=int, help="GPUs to stand in for without a device")
-    parser.add_argument("--budget", type=float, help="seconds in all, calibration included")
+    add_machine_options(parser)
     parser.add_argument("--scale", type=float, help="factor on every size")
     parser.add_argument("--only", default="", metavar="WORD", help="families with this in the name")
-    parser.add_argument("--out", type=Path)
     parser.add_argument("--document", action="store_true", help="write docs/accuracy.md")
     parser.add_argument(
         "--of", type=Path, nargs="+", metavar="FILE", help="of these results; nothing is run"

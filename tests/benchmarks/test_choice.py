@@ -1,0 +1,110 @@
+"""The contest of ways and shapes: which schedules run, and what is said of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.choice import HOPELESS, Pool, Trial, compete, plan_of, summary
+from benchmarks.choice_plans import plans
+from planner.engine.backends.host import HostBackend
+from planner.machine.load import load_machine
+from planner.machine.schema import Machine
+from planner.plan.schema import FileSource
+
+MIB = 1 << 20
+SOURCE = FileSource(path="/nowhere/file", offset=0, size_bytes=10**9)
+
+
+@pytest.fixture(scope="module")
+def h200() -> Machine:
+    return load_machine("h200-sxm-1")
+
+
+@pytest.fixture
+def device() -> Iterator[HostBackend]:
+    with contextlib.closing(HostBackend()) as backend:
+        yield backend
+
+
+def trial(name: str, size: int, machine: Machine, device: HostBackend) -> Trial:
+    return Trial(name, plan_of(name, plans(size)[name], SOURCE), machine, device)
+
+
+def test_there_are_twenty_plans_of_one_size() -> None:
+    listed = plans(10**9)
+    assert len(listed) == 20
+    sizes = {words["size"] for words in listed.values()}
+    assert sizes == {10**9, 250_000_000}  # a quarter where every run waits for the disk
+
+
+def test_every_way_runs_at_its_own_shape(h200: Machine, device: HostBackend) -> None:
+    found = trial("memory", 10**9, h200, device)
+    found.others()
+    labels = [entry.label for entry in found.entries]
+    assert len(labels) == len(set(labels)) >= 3
+    assert {"pageable by host0, gpu0", "staged by host0, gpu0"} <= set(labels)
+    assert found.entries[0].kind == "chosen"
+
+
+def test_random_shapes_keep_the_budgets(h200: Machine, device: HostBackend) -> None:
+    found = trial("memory, 32 MiB pinned", 10**9, h200, device)
+    found.others()
+    for entry in found.entries:
+        entry.seconds = [entry.prediction.flows[0].duration_s]  # as if the prediction were right
+    found.inner(12)
+    inner = [entry for entry in found.entries if entry.kind == "inner"]
+    assert inner
+    # Of the two best ways, the one with chunks to choose; `registered` is one copy.
+    best = min(e.prediction.flows[0].duration_s for e in found.entries if e.kind != "inner")
+    for entry in inner:
+        hop = entry.schedule.hops[0]
+        assert hop.workers * hop.depth * hop.chunk_bytes <= 32 * MIB
+        assert 1 <= hop.workers <= 16
+        assert hop.chunk_bytes % 4096 == 0
+        assert best <= entry.prediction.flows[0].duration_s
+    assert max(e.prediction.flows[0].duration_s for e in inner) <= HOPELESS * max(
+        e.prediction.flows[0].duration_s for e in found.entries if "staged" in e.label
+    )
+
+
+def test_a_plan_is_run_and_judged(h200: Machine, device: HostBackend) -> None:
+    found = trial("memory", 3_000_001, h200, device)
+    compete(found, inner=2, rounds=2)
+    row = found.row()
+    assert row["failed"] == {}
+    # The best is the fastest of those in the final rounds, and the chosen one is among them.
+    assert row["factor"] >= 1.0
+    finals = [entry["measured_s"] for entry in row["entries"] if entry["finalist"]]
+    assert row["best"]["measured_s"] == min(finals)
+    assert row["chosen"]["measured_s"] / min(finals) == row["factor"]
+    assert len(row["chosen"]["samples_s"]) == 2
+
+
+def test_buffers_come_back_and_are_unmapped_in_the_end() -> None:
+    pool = Pool()
+    one = pool.take(5000)
+    one.touch(2)
+    one.pinned = True
+    one.close()
+    again = pool.take(5000)
+    assert again is one
+    assert not again.pinned
+    assert pool.take(5000) is not one
+    assert pool.take(5000, lead=3).address % 4096 == 3
+    again.close()
+    pool.close()
+    with pytest.raises(ValueError, match="released"):
+        _ = one.view[0]
+
+
+def test_the_summary_counts_good_choices() -> None:
+    rows = [{"factor": f, "inner": 30} for f in (1.0, 1.02, 1.05)] + [{"factor": None, "inner": 0}]
+    assert summary(rows) == {
+        "plans": 3,
+        "within_3_percent": 2,
+        "worst": 1.05,
+        "inner_points": 90,
+    }
