@@ -7,8 +7,12 @@ on N are those of https://github.com/huggingface/safetensors (README, "Format").
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import os
+from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -57,26 +61,53 @@ def read_header(path: Path) -> Header:
     Raises `InputError`, naming the file and the reason, when the file cannot be read, is
     truncated, or its header is too long, not JSON, or says something impossible.
     """
+    return parse_header(path, *read_raw(path))
+
+
+def read_raw(path: Path) -> tuple[bytes, int]:
+    """The header as it stands in the file, and the bytes of the whole file.
+
+    Takes microseconds where `parse_header` takes 0.2 s for 100,000 tensors. Raises `InputError`
+    when the file cannot be read or does not hold the header that it claims.
+    """
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             head = file.read(LENGTH_BYTES)
             length = int.from_bytes(head, "little")
             _check_length(path, len(head), length, size)
-            raw = file.read(length)
+            return file.read(length), size
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    document = _document(path, raw)
-    metadata = document.pop("__metadata__", {})
-    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
-        raise _wrong(path, "its __metadata__ is not a mapping of text")
-    tensors = sorted(
-        (_tensor(path, name, entry) for name, entry in document.items()),
-        key=lambda tensor: (tensor.begin, tensor.end),
-    )
-    data_offset = LENGTH_BYTES + length
-    _check_layout(path, tensors, size - data_offset)
-    return Header(str(path), data_offset, size - data_offset, tuple(tensors), metadata)
+
+
+def parse_header(path: Path, raw: bytes, size: int) -> Header:
+    """What the header `raw` of a file of `size` bytes says, checked; raises `InputError`."""
+    with _uncollected():
+        document = _document(path, raw)
+        metadata = document.pop("__metadata__", {})
+        if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+            raise _wrong(path, "its __metadata__ is not a mapping of text")
+        tensors = [_tensor(path, name, entry) for name, entry in document.items()]
+        tensors.sort(key=itemgetter(3, 4))
+        data_offset = LENGTH_BYTES + len(raw)
+        _check_layout(path, tensors, size - data_offset)
+        return Header(str(path), data_offset, size - data_offset, tuple(tensors), metadata)
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the garbage collector from looking at what is being built: none of it is garbage.
+
+    It would look again and again: 0.34 s instead of 0.16 s for the JSON of 100,000 tensors.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _wrong(path: Path, reason: str) -> InputError:

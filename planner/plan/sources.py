@@ -41,7 +41,7 @@ def find_sources(written: Sequence[str], folder: Path) -> Sources:
     """
     files: list[FileSource] = []
     sizes: list[int] = []
-    for path in [path for name in written for path in _paths(name, folder)]:
+    for path in paths_of(written, folder):
         if path.suffix == SUFFIX:
             header = _header(path)
             sizes.extend(tensor.end - tensor.begin for tensor in header.tensors)
@@ -58,6 +58,11 @@ def find_sources(written: Sequence[str], folder: Path) -> Sources:
             sizes.append(size)
             files.append(FileSource(path=str(path), offset=0, size_bytes=size))
     return Sources(tuple(files), tuple(sizes))
+
+
+def paths_of(written: Sequence[str], folder: Path) -> list[Path]:
+    """The files that names, globs, folders and indices stand for, in order; see `find_sources`."""
+    return [path for name in written for path in _paths(name, folder)]
 
 
 def clip(sources: Sources, size: int) -> tuple[FileSource, ...]:
