@@ -25,12 +25,17 @@ _HOME: Final = {
     "FlowSchedule": "planner.results",
     "InfeasibleError": "planner.errors",
     "InputError": "planner.errors",
+    "LoadReport": "planner.engine.serving.report",
+    "Loader": "planner.engine.serving.loader",
     "Machine": "planner.machine.schema",
     "MachineError": "planner.errors",
     "Plan": "planner.plan.schema",
     "PlanError": "planner.errors",
     "PlannerError": "planner.errors",
     "Run": "planner.results",
+    "Tensor": "planner.engine.serving.tensors",
+    "TensorMap": "planner.engine.serving.tensors",
+    "TransferFuture": "planner.engine.serving.future",
     "UnavailableError": "planner.errors",
     "Verdict": "planner.results",
     "VerificationError": "planner.errors",
@@ -38,8 +43,11 @@ _HOME: Final = {
     "check": "planner.review.answers",
     "estimate": "planner.review.answers",
     "execute": "planner.review.answers",
+    "load": "planner.engine.load",
     "load_machine": "planner.machine.load",
     "load_plan": "planner.plan.load",
+    "release": "planner.engine.load",
+    "transfer": "planner.engine.load",
 }
 """Where each public name is defined."""
 
@@ -51,12 +59,17 @@ __all__ = [
     "FlowSchedule",
     "InfeasibleError",
     "InputError",
+    "LoadReport",
+    "Loader",
     "Machine",
     "MachineError",
     "Plan",
     "PlanError",
     "PlannerError",
     "Run",
+    "Tensor",
+    "TensorMap",
+    "TransferFuture",
     "UnavailableError",
     "Verdict",
     "VerificationError",
@@ -65,12 +78,20 @@ __all__ = [
     "check",
     "estimate",
     "execute",
+    "load",
     "load_machine",
     "load_plan",
+    "release",
+    "transfer",
 ]
 
 if TYPE_CHECKING:
     from planner.engine.calibrate import calibrate as calibrate
+    from planner.engine.load import load as load, release as release, transfer as transfer
+    from planner.engine.serving.future import TransferFuture as TransferFuture
+    from planner.engine.serving.loader import Loader as Loader
+    from planner.engine.serving.report import LoadReport as LoadReport
+    from planner.engine.serving.tensors import Tensor as Tensor, TensorMap as TensorMap
     from planner.errors import (
         ExecutionError as ExecutionError,
         ExitCode as ExitCode,

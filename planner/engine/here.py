@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from planner.engine import calibrate as calibration
+from planner.engine.folder import cache_folder
 from planner.machine.discover import discover
 from planner.machine.schema import Hbm, Machine
 
@@ -44,13 +45,10 @@ class _Kept:
     at: float
 
 
-def cache_folder() -> Path:
-    """Where calibrations are kept: `PLANNER_CACHE_DIR`, else `planner` in the XDG cache folder."""
-    given = os.environ.get("PLANNER_CACHE_DIR")
-    if given:
-        return Path(given)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "planner"
+def kept(backend: str) -> Machine | None:
+    """This computer as it was calibrated for the backend; `None` where it was not."""
+    found = _read(_path(calibration.backend_name(backend)), None)
+    return None if found is None else found.machine
 
 
 def here(

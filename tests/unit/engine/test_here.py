@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from planner.engine import calibrate as calibration
-from planner.engine.here import age, cache_folder, here
+from planner.engine.folder import cache_folder
+from planner.engine.here import age, here
 from planner.machine.load import load_machine
 from planner.machine.schema import Hbm, Machine
 

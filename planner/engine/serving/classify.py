@@ -1,0 +1,128 @@
+"""What a program hands over, as an end: a path, a buffer, an array of any library."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from planner.engine.serving import dlpack
+from planner.engine.serving.ends import Cache, End, FileEnd, MemoryEnd, SinkEnd
+from planner.engine.serving.tensors import Tensor
+from planner.errors import InputError
+
+_LEGACY: int = 1
+"""cudaStreamLegacy: the stream that work goes to when nobody names one."""
+
+
+def is_path(thing: Any) -> bool:
+    """Whether it names a file."""
+    return isinstance(thing, (str, os.PathLike))
+
+
+def source_of(thing: Any, cache: Cache, stream: int | None) -> End:
+    """The end that bytes come from; raises `InputError` for what has none."""
+    if is_path(thing):
+        return FileEnd(os.fspath(thing), cache)
+    return _memory(thing, stream, writable=False)
+
+
+def target_of(thing: Any, size: int, stream: int | None, *, overwrite: bool) -> End:
+    """The end that `size` bytes go to; raises `InputError` where they are not its size."""
+    if is_path(thing):
+        return SinkEnd(os.fspath(thing), size, overwrite=overwrite)
+    end = _memory(thing, stream, writable=True)
+    if end.size != size:
+        end.close()
+        raise InputError(
+            f"the source has {size} bytes, the destination {end.size}",
+            hint="both must be the same size; take a slice of the larger one",
+        )
+    return end
+
+
+def _memory(thing: Any, stream: int | None, *, writable: bool) -> MemoryEnd:
+    if isinstance(thing, Tensor):
+        memory = thing.memory
+        return MemoryEnd(thing.data_ptr, thing.nbytes, memory.gpu, keep=thing)
+    if isinstance(thing, np.ndarray):
+        _require(thing, thing.flags.c_contiguous, thing.flags.writeable or not writable)
+        return MemoryEnd(int(thing.ctypes.data), thing.nbytes, keep=thing)
+    if hasattr(thing, "__dlpack__") and hasattr(thing, "__dlpack_device__"):
+        return _dlpack(thing, stream)
+    interface = getattr(thing, "__cuda_array_interface__", None)
+    if isinstance(interface, dict):
+        return _cuda_array(thing, interface, writable=writable)
+    return _buffer(thing, writable=writable)
+
+
+def _require(thing: Any, compact: bool, allowed: bool) -> None:  # noqa: FBT001 - two plain answers
+    name = type(thing).__name__
+    if not compact:
+        raise InputError(f"the {name} is not contiguous", hint="make it so first")
+    if not allowed:
+        raise InputError(f"the {name} is read-only, so nothing can be written to it")
+
+
+def _dlpack(thing: Any, stream: int | None) -> MemoryEnd:
+    """Memory of another library, held until the transfer is done."""
+    kind, index = (int(part) for part in thing.__dlpack_device__())
+    if kind not in (dlpack.CPU, dlpack.CUDA, dlpack.CUDA_HOST, dlpack.CUDA_MANAGED):
+        raise InputError(f"{type(thing).__name__} is on a device of another kind (DLPack {kind})")
+    on_gpu = kind in (dlpack.CUDA, dlpack.CUDA_MANAGED)
+    make: Callable[..., Any] = thing.__dlpack__
+    try:
+        capsule = make(stream=stream or _LEGACY) if on_gpu else make()
+        found = dlpack.Imported(capsule)
+    except (BufferError, TypeError, RuntimeError, ValueError) as error:
+        raise InputError(
+            f"{type(thing).__name__} does not give its memory: {error}",
+            hint="detach it from a graph, make it contiguous, or view it as uint8",
+        ) from error
+    if not found.compact:
+        found.close()
+        _require(thing, compact=False, allowed=True)
+    return MemoryEnd(
+        found.address,
+        found.size,
+        index if on_gpu else None,
+        pinned=kind == dlpack.CUDA_HOST,
+        keep=thing,
+        close=found.close,
+    )
+
+
+def _cuda_array(thing: Any, interface: dict[str, Any], *, writable: bool) -> MemoryEnd:
+    """Memory by the CUDA Array Interface, version 3."""
+    from planner.engine.backends.cuda_foreign import device_of
+
+    shape, steps = tuple(interface["shape"]), interface.get("strides")
+    width = int(interface["typestr"][2:])
+    size = width
+    for extent in shape:
+        size *= extent
+    compact = not size or steps is None or _packed(shape, tuple(steps), width)
+    address, read_only = interface["data"]
+    _require(thing, compact, not (read_only and writable))
+    return MemoryEnd(int(address or 0), size, device_of(int(address or 0)), keep=thing)
+
+
+def _packed(shape: tuple[int, ...], steps: tuple[int, ...], width: int) -> bool:
+    wanted = [step * width for step in dlpack.strides(shape)]
+    return all(n == 1 or a == b for n, a, b in zip(shape, steps, wanted, strict=True))
+
+
+def _buffer(thing: Any, *, writable: bool) -> MemoryEnd:
+    """Memory by the buffer protocol."""
+    try:
+        view = memoryview(thing)
+    except TypeError as error:
+        raise InputError(
+            f"{type(thing).__name__} is neither a path nor memory",
+            hint="give a path, a buffer, or an array of numpy, CuPy or torch",
+        ) from error
+    _require(thing, view.c_contiguous, not (view.readonly and writable))
+    address = int(np.frombuffer(view, np.uint8).ctypes.data) if view.nbytes else 0
+    return MemoryEnd(address, view.nbytes, keep=view)

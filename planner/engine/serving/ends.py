@@ -1,0 +1,182 @@
+"""The two ends of a part: a file that is read, a file that is written, memory of host or GPU."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+from planner.engine.files import (
+    DIRECT_ALIGN,
+    Sink,
+    direct_alignment,
+    read_aligned,
+    read_exactly,
+    write_exactly,
+)
+from planner.engine.memory import copy_memory, round_up
+from planner.engine.serving.residency import Share, residency
+from planner.errors import InputError
+
+Cache = Literal["auto", "warm", "cold"]
+HALF: Final = 0.5
+"""Share of a chunk that must be cached for a read through the cache: whatever is missing is read
+from the disk either way, and what is there comes ten times faster."""
+
+
+class FileEnd:
+    """A file that is read, through the page cache or around it, chunk by chunk as it is cached.
+
+    Parameters
+    ----------
+    path
+        The file.
+    cache
+        `warm`: all of it through the cache; `cold`: all around it; `auto`: ask for each chunk.
+
+    """
+
+    gpu: Final = None
+
+    def __init__(self, path: str, cache: Cache = "auto") -> None:
+        self.path, self.cache = path, cache
+        self.note: str | None = None
+        self._direct = -1
+        self._share: Share | None = None
+        try:
+            self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror}") from error
+        self.size = os.fstat(self.fd).st_size
+        self.align = DIRECT_ALIGN
+        if cache != "warm":
+            self._open_direct()
+
+    def _open_direct(self) -> None:
+        try:
+            self._direct = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECT)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                self.close()
+                raise InputError(f"{self.path} cannot be read: {error.strerror}") from error
+            self.note = f"{self.path}: its file system has no O_DIRECT, read through the cache"
+            return
+        self.align = direct_alignment(self._direct)
+        self._share = residency(self.fd) if self.cache == "auto" else lambda _at, _length: 0.0
+
+    def wants_direct(self, start: int, size: int) -> bool:
+        """Whether a range is better read around the page cache."""
+        if self._share is None:
+            return False
+        share = self._share(start, size)
+        return share is not None and share < HALF
+
+    def read(self, view: memoryview, start: int) -> None:
+        """Fill the view through the page cache."""
+        read_exactly(self.fd, view, start)
+
+    def read_direct(self, slot: memoryview, start: int, size: int) -> int:
+        """Read whole blocks into an aligned slot; returns where in it the wanted bytes begin."""
+        lead = start % self.align
+        needed = lead + size
+        read_aligned(self._direct, slot[: round_up(needed, self.align)], start - lead, needed)
+        return lead
+
+    def close(self) -> None:
+        """Close the file."""
+        for fd in (self.fd, self._direct):
+            if fd >= 0:
+                os.close(fd)
+        self.fd = self._direct = -1
+
+
+class SinkEnd:
+    """A file that is written; it appears whole or not at all."""
+
+    gpu: Final = None
+
+    def __init__(self, path: str, size: int, *, overwrite: bool) -> None:
+        self.path, self.size = path, size
+        self._sink = Sink(path, overwrite=overwrite)
+        self._published = False
+        self._sink.fresh()
+
+    def write(self, view: memoryview, start: int) -> None:
+        """Write the view at `start`."""
+        write_exactly(self._sink.fd, view, start)
+
+    def publish(self) -> None:
+        """Give the file its name."""
+        os.ftruncate(self._sink.fd, self.size)
+        self._sink.publish()
+
+    def close(self) -> None:
+        """Close it; what was not published goes."""
+        self._sink.discard()
+
+
+class MemoryEnd:
+    """Memory at an address; `gpu` is `None` for the host's, `pinned` what copy engines reach.
+
+    `address` is 0 until memory that the call itself allocates is there.
+    """
+
+    __slots__ = ("_close", "address", "gpu", "keep", "pinned", "size")
+
+    def __init__(
+        self,
+        address: int,
+        size: int,
+        gpu: int | None = None,
+        *,
+        pinned: bool = False,
+        keep: Any = None,
+        close: Callable[[], None] | None = None,
+    ) -> None:
+        self.address, self.size, self.gpu, self.pinned = address, size, gpu, pinned
+        self.keep, self._close = keep, close
+
+    def view(self, start: int, size: int) -> memoryview:
+        """Some of it as writable bytes."""
+        span = (ctypes.c_ubyte * size).from_address(self.address + start)
+        return memoryview(span).cast("B")
+
+    def close(self) -> None:
+        """Let go of whoever owns it."""
+        close, self._close = self._close, None
+        self.keep = None
+        if close is not None:
+            close()
+
+
+End = FileEnd | SinkEnd | MemoryEnd
+
+
+def into_slot(part_source: End, start: int, size: int, place: int, view: memoryview) -> None:
+    """Bring bytes of a file or of host memory to `place`, which `view` shows."""
+    if isinstance(part_source, MemoryEnd):
+        copy_memory(place, part_source.address + start, size)
+    elif isinstance(part_source, FileEnd):
+        part_source.read(view, start)
+    else:
+        raise TypeError("a sink cannot be read")
+
+
+def out_of_slot(target: End, to: int, size: int, place: int, view: memoryview) -> None:
+    """Bring bytes from `place`, which `view` shows, to host memory or into a file."""
+    if isinstance(target, MemoryEnd):
+        copy_memory(target.address + to, place, size)
+    elif isinstance(target, SinkEnd):
+        target.write(view, to)
+    else:
+        raise TypeError("a file that is read cannot be written")
+
+
+def close_all(ends: list[End]) -> None:
+    """Close every end, each whatever became of the others."""
+    with contextlib.ExitStack() as last:
+        for end in ends:
+            last.callback(end.close)

@@ -1,0 +1,289 @@
+"""A loader: the pool with its plans, for as long as a program wants to keep it."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from planner.engine.backends.base import Engine
+from planner.engine.progress import POLL_S, Progress
+from planner.engine.serving import files as weights
+from planner.engine.serving.bank import host_memory
+from planner.engine.serving.choice import Chooser
+from planner.engine.serving.classify import is_path, source_of, target_of
+from planner.engine.serving.desk import Call, Desk
+from planner.engine.serving.ends import Cache, End, FileEnd, MemoryEnd, close_all
+from planner.engine.serving.future import TransferFuture
+from planner.engine.serving.job import Job
+from planner.engine.serving.opening import device_index, open_for
+from planner.engine.serving.parts import Part, chunks_of
+from planner.engine.serving.planned import Source
+from planner.engine.serving.report import LoadReport
+from planner.engine.serving.route import jobs_for
+from planner.engine.serving.shape import MIB
+from planner.engine.serving.tensors import TensorMap, misaligned
+from planner.errors import InputError
+
+if TYPE_CHECKING:
+    from planner.machine.schema import Machine
+
+
+class Loader(AbstractContextManager["Loader"]):
+    """A pool of workers with a pinned ring, kept from one call to the next.
+
+    Its threads, ring and streams are made by the first call and given back by `close` (or at the
+    end of a `with` block). Tensors that it returned outlive it. Calls may come from any thread;
+    they are done one after another, each with the whole pool.
+
+    Parameters
+    ----------
+    backend
+        `cuda`, or `host`: GPUs emulated in host memory, for tests.
+    machine
+        What the shapes are planned for: a `Machine`, the name or file of one; the kept
+        calibration of this computer where it is `None`, else a safe shape.
+    budget
+        Most pinned memory, in bytes or like `256MiB`; 30 % of the free memory unless given.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        backend: Literal["cuda", "host"] = "cuda",
+        machine: Machine | str | None = None,
+        budget: int | str | None = None,
+    ) -> None:
+        if backend not in ("cuda", "host"):
+            raise InputError(f"there is no backend {backend}", hint="take cuda or host")
+        self._backend = backend
+        self._chooser = Chooser(backend, machine, budget)
+        self._desk = Desk(lambda gpu: open_for(backend, gpu))
+
+    def load(
+        self,
+        path: Any,
+        device: str | int | None = "cuda:0",
+        *,
+        machine: Machine | str | None = None,
+        budget: int | str | None = None,
+        cache: Cache = "auto",
+        tensors: Iterable[str] | None = None,
+        progress: Progress | None = None,
+    ) -> TensorMap:
+        """Load safetensors files; see `planner.load`."""
+        asked = perf_counter()
+        gpu = device_index(device)
+        _check_cache(cache)
+        files = weights.find_files(path)
+        if tensors is not None:
+            weights.choose(files, [tensors] if isinstance(tensors, str) else tensors)
+        elif weights.parse_soon(files):
+            for file in files:
+                file.parse()
+        size = sum(size for file in files for _, _, size in file.ranges)
+        sources = weights.open_files(files, cache)
+        call = self._load_call(files, sources, gpu, size, machine, budget)
+        call.asked = asked
+        future = self._desk.submit(call)
+        try:
+            if not self._desk.is_open and gpu is not None:
+                # The context takes longer than the parsing, and the readers are in the kernel.
+                for file in files:
+                    file.parse()
+            report = _await(future, call, path, progress)
+            return _mapping(files, report, asked)
+        except BaseException as error:
+            self._desk.call_off(call)
+            _settle(future)
+            traceback.clear_frames(error.__traceback__)  # they would hold the memory as it lives
+            for file in files:
+                file.memory = None
+            raise
+
+    def transfer(
+        self,
+        source: Any,
+        destination: Any = None,
+        *,
+        stream: Any = None,
+        machine: Machine | str | None = None,
+        budget: int | str | None = None,
+        cache: Cache = "auto",
+        overwrite: bool = False,
+    ) -> TransferFuture:
+        """Move bytes between files and memory; see `planner.transfer`."""
+        _check_cache(cache)
+        pairs = list(source) if destination is None else [(source, destination)]
+        ends: list[End] = []
+        handle = None if stream is None else self._handle(stream)
+        try:
+            parts = [_part(pair, ends, cache, handle, overwrite=overwrite) for pair in pairs]
+            size = sum(part.size for part in parts)
+            gpus = [e.gpu for e in ends if isinstance(e, MemoryEnd) and e.gpu is not None]
+            most = self._chooser.limit(budget)
+            kind = _kind([part.source for part in parts], cache)
+            shape, notes = self._chooser.shape(gpus[0] if gpus else None, size, kind, machine, most)
+            behind = self._behind(gpus, handle)
+            jobs = jobs_for(parts, shape, self._is_pinned, most, behind)
+        except BaseException:
+            close_all(ends)
+            raise
+        if jobs:
+            shape = jobs[0].shape
+        call = Call(size, shape, jobs, ends, notes if gpus else ())
+        future = self._desk.submit(call)
+        if stream is not None and jobs and all(job.way == "copy" for job in jobs):
+            future.wait(stream)
+        return future
+
+    def close(self) -> None:
+        """Do what was asked for, then give threads, ring and streams back."""
+        self._desk.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def _load_call(
+        self,
+        files: Sequence[weights.LoadedFile],
+        sources: Sequence[FileEnd],
+        gpu: int | None,
+        size: int,
+        machine: Machine | str | None,
+        budget: int | str | None,
+    ) -> Call:
+        """The call of a load: all files in one job, their memory made beside the first reads."""
+        ends: list[End] = [*sources]
+        try:
+            parts = [p for f, end in zip(files, sources, strict=True) for p in f.parts(end)]
+            most = self._chooser.limit(budget)
+            kind = _kind(sources, sources[0].cache)
+            shape, notes = self._chooser.shape(gpu, size, kind, machine, most)
+            shape = shape.cut_to(size)
+            chunks = chunks_of(parts, shape.chunk_bytes)
+            engine = None if gpu is None else Engine("h2d", gpu)
+            job = Job("host" if gpu is None else "in", chunks, shape, engine, budget=most)
+            job.prepare = lambda: self._allocate(files, gpu)
+            if gpu is None:
+                self._allocate(files, None)
+                job.prepare = lambda: None
+        except BaseException:
+            close_all(ends)
+            raise
+        return Call(size, shape, [job], ends, notes)
+
+    def _allocate(self, files: Sequence[weights.LoadedFile], gpu: int | None) -> None:
+        """One piece of memory for each file."""
+        for file in files:
+            if gpu is None:
+                memory, _ = host_memory(file.target.size)
+            else:
+                memory = self._desk.pump.open(gpu).allocate(gpu, file.target.size)
+            file.memory, file.target.address = memory, memory.address
+            file.target.gpu = gpu
+
+    def _handle(self, stream: Any) -> int | None:
+        if self._backend == "host":
+            return None
+        from planner.engine.backends.cuda_foreign import stream_pointer
+
+        return stream_pointer(stream)
+
+    def _behind(self, gpus: Sequence[int], handle: int | None) -> list[Any]:
+        """Events behind what the caller's stream holds: copies wait until it has run."""
+        if self._backend == "host" or not gpus:
+            return []
+        from planner.engine.backends.cuda_foreign import mark, mark_any
+
+        if handle is not None:
+            return [mark_any(gpus, handle)]
+        return [mark(gpu, 0) for gpu in dict.fromkeys(gpus)]
+
+    def _is_pinned(self, end: MemoryEnd) -> bool:
+        if end.pinned or self._backend == "host" or not end.size:
+            return end.pinned
+        from planner.engine.backends.cuda_foreign import is_pinned
+
+        return is_pinned(end.address, end.size)
+
+
+def _check_cache(cache: str) -> None:
+    if cache not in ("auto", "warm", "cold"):
+        raise InputError(f"there is no cache state {cache!r}", hint="take auto, warm or cold")
+
+
+def _kind(sources: Sequence[End], cache: Cache) -> Source:
+    """What a plan is made for: whether the first file is in the page cache, by three looks."""
+    first = sources[0] if sources else None
+    if not isinstance(first, FileEnd):
+        return "memory"
+    if cache != "auto":
+        return cache
+    looks = {0, first.size // 2, max(0, first.size - 4 * MIB)}
+    cold = sum(first.wants_direct(at, min(4 * MIB, first.size - at) or 1) for at in looks)
+    return "cold" if 2 * cold > len(looks) else "warm"
+
+
+def _part(pair: Any, ends: list[End], cache: Cache, stream: int | None, *, overwrite: bool) -> Part:
+    """One pair's part; its ends are added to those to close."""
+    try:
+        source, destination = pair
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            "a transfer takes a source and a destination, or a list of such pairs"
+        ) from error
+    if is_path(source) and is_path(destination):
+        raise InputError("both ends are files", hint="shutil.copyfile copies files")
+    here = source_of(source, cache, stream)
+    ends.append(here)
+    there = target_of(destination, here.size, stream, overwrite=overwrite)
+    ends.append(there)
+    return Part(here, 0, there, 0, here.size)
+
+
+def _await(future: TransferFuture, call: Call, path: Any, progress: Progress | None) -> LoadReport:
+    """Wait for a load, and tell whoever watches."""
+    if progress is None:
+        return future.result()
+    name = str(path)
+    progress.start(name, call.size, call.shape.predicted_s(call.size) or 0.0)
+    while True:
+        try:
+            report = future.result(POLL_S)
+        except TimeoutError:
+            if future.done():
+                raise
+            progress.advance(name, future.moved())
+        else:
+            progress.advance(name, call.size)
+            progress.finish(name, report.seconds)
+            return report
+
+
+def _settle(future: TransferFuture) -> None:
+    """Wait until nothing of a call is in flight."""
+    if not future.cancelled():
+        future.exception()
+
+
+def _mapping(files: Sequence[weights.LoadedFile], report: LoadReport, asked: float) -> TensorMap:
+    """The tensors by name, once all bytes are there."""
+    from dataclasses import replace
+
+    start = perf_counter()
+    found = weights.entries(files)
+    count = sum(misaligned(entry, memory.address + at) for entry, memory, at in found.values())
+    now = perf_counter()
+    setup = {**report.setup_s, "read the header": now - start}
+    report = replace(report, seconds=now - asked, setup_s=setup, misaligned=count)
+    metadata: dict[str, str] = {}
+    for file in files:
+        metadata |= file.parse().metadata
+    return TensorMap(found, report, metadata)

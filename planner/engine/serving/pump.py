@@ -1,0 +1,258 @@
+"""The pool behind all calls: threads, a ring and lanes that stay from one job to the next.
+
+Nothing is made before it is needed, and the slow parts are made beside the first reads: while
+workers fill their slots, the first of them opens the backend (on a cold start the CUDA context and
+CuPy) and allocates the destination. A slot is registered by its own worker before its first copy:
+the read has touched it by then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import Final
+
+from planner.engine.backends.base import Backend, Lane
+from planner.engine.memory import Ring
+from planner.engine.sample import SWITCH_S
+from planner.engine.serving.bank import Bank, in_backend
+from planner.engine.serving.job import Hand, Hands, Job
+from planner.engine.serving.shape import ROOM
+from planner.engine.team import Team
+from planner.engine.waits import Stop, Stopped
+from planner.errors import ExecutionError, PlannerError
+
+_NOBODY: Final = Stop()
+
+
+class Pump:
+    """Does jobs, one after another; all calls come from one thread.
+
+    `opener` opens the backend, for the first job that needs one.
+    """
+
+    def __init__(self, opener: Callable[[int], Backend]) -> None:
+        self._opener = opener
+        self.bank: Bank | None = None
+        self.setup: dict[str, float] = {}
+        self._team: Team | None = None
+        self._ring: Ring | None = None
+        self._hands: list[Hand] = []
+        self._depth = 0
+
+    @property
+    def pinned_bytes(self) -> int:
+        """Bytes of the slots that are registered."""
+        ring = self._ring
+        return ring.stride * sum(sum(h.registered) for h in self._hands) if ring else 0
+
+    def progress(self) -> int:
+        """Bytes that have left their source in the job that runs."""
+        return sum(hand.moved for hand in self._hands)
+
+    def counted(self) -> tuple[int, int]:
+        """Bytes that the last job read through the page cache and around it."""
+        return sum(h.buffered for h in self._hands), sum(h.direct for h in self._hands)
+
+    def lanes(self, job: Job) -> list[Lane]:
+        """The lanes that a job's copies were queued in."""
+        engine = job.engine
+        found = [hand.lanes.get(engine) for hand in self._hands] if engine is not None else []
+        return [lane for lane in found if lane is not None]
+
+    def run(self, job: Job) -> None:
+        """Do a job; raises what it failed with, when nothing of it is in flight any more."""
+        self._fit(job)
+        team = self._team
+        if team is None:
+            raise RuntimeError("the pool has no workers")
+        for hand in self._hands:
+            hand.fresh()
+        numbers = iter(range(len(job.chunks)))
+
+        def work(number: int) -> None:
+            if number == 0:
+                self._prepare(job)
+            if number < job.shape.workers and not job.stop.asked:
+                self._drive(job, self._hands[number], numbers)
+
+        switch = sys.getswitchinterval()
+        sys.setswitchinterval(min(switch, SWITCH_S))
+        job.began = job.opened = perf_counter()
+        try:
+            with in_backend():
+                team.run(work)
+        finally:
+            sys.setswitchinterval(switch)
+            job.ended = perf_counter()
+            if self.bank is not None:
+                self.bank.tidy()
+        error = job.stop.error
+        if error is not None:
+            raise _forgotten(error)
+        if job.stop.asked:
+            raise ExecutionError("the transfer was called off")
+        job.issued.set()
+
+    def _prepare(self, job: Job) -> None:
+        """Open the backend if the job needs it, and make what the call allocates."""
+        try:
+            if job.engine is not None:
+                self.open(job.engine.gpu)
+                job.opened = perf_counter()
+                if job.engine.peer is not None and self.bank is not None:
+                    self.bank.backend.open_peer(job.engine.gpu, job.engine.peer)
+            start = perf_counter()
+            job.prepare()
+            self.setup["allocate"] = perf_counter() - start
+        except BaseException as error:
+            job.stop.fail(error)
+            raise Stopped from error
+        finally:
+            job.ready.set()
+
+    def open(self, gpu: int) -> Bank:
+        """The memory of the backend, which is opened now if it is not yet."""
+        if self.bank is None:
+            start = perf_counter()
+            with in_backend():
+                self.bank = Bank(self._opener(gpu))
+            self.setup["open the device"] = perf_counter() - start
+        return self.bank
+
+    def _drive(self, job: Job, hand: Hand, numbers: Iterator[int]) -> None:
+        """Let one worker do its part, or end it with nothing in flight."""
+        with in_backend():
+            hands = Hands(job, hand, self._reach, self._register)
+            operations, stop = hands.operations(), job.stop
+            code = slot = chunk = 0
+            last: dict[int, int] = {}
+            try:
+                for code, slot, chunk in job.worker(numbers):
+                    if stop.asked:
+                        raise Stopped  # noqa: TRY301 - this loop is the hot path
+                    if chunk >= 0:
+                        last[slot] = chunk
+                    operations[code](slot, chunk)
+            except BaseException as error:
+                if not isinstance(error, Stopped):
+                    stop.fail(_told(job, last.get(slot, 0), error))
+                for lane in hand.lanes.values():
+                    lane.settle()
+                raise Stopped from error
+
+    def _reach(self, hand: Hand, job: Job) -> Lane:
+        """The worker's lane to the job's engine, behind what the caller's stream holds."""
+        job.stop.wait(job.ready)
+        engine, bank = job.engine, self.bank
+        if engine is None or bank is None:
+            raise RuntimeError("a copy was asked for without an engine")
+        for gpu in {engine.gpu} - hand.attached:
+            bank.backend.attach(gpu)
+        hand.attached = {engine.gpu}  # a thread has one current device
+        lane = hand.lanes.get(engine)
+        if lane is None:
+            spin = job.shape.workers < len(os.sched_getaffinity(0))
+            lane = hand.lanes[engine] = bank.backend.lane(engine, self._depth, spin=spin)
+        if job.behind:
+            from planner.engine.backends.cuda_foreign import follow
+
+            for event in job.behind:
+                follow(lane, event)
+        return lane
+
+    def _register(self, hand: Hand, slot: int) -> None:
+        """Page-lock a slot that has been touched."""
+        if self._ring is None or self.bank is None:
+            raise RuntimeError("there is no ring")
+        self.bank.backend.register(hand.addresses[slot], self._ring.stride)
+        hand.registered[slot] = True
+
+    def _fit(self, job: Job) -> None:
+        """Have enough workers, and slots that are large enough but within the budget."""
+        shape, ring = job.shape, self._ring
+        if self._team is None or self._team.size < shape.workers:
+            if self._team is not None:
+                self._team.close()
+            self._drop_lanes()
+            self._team = Team(shape.workers, _NOBODY, "planner pool")
+            self._hands += [Hand(k) for k in range(len(self._hands), shape.workers)]
+        if self._depth < shape.depth:
+            self._drop_lanes()
+            self._depth = shape.depth
+        if not job.needs_ring:
+            return
+        enough = ring is not None and (
+            ring.workers >= shape.workers
+            and ring.depth >= shape.depth
+            and ring.slot >= shape.chunk_bytes + ROOM
+            and (job.budget is None or ring.size <= job.budget)
+        )
+        if not enough:
+            self._drop_ring()
+            made = Ring(shape.workers, shape.depth, shape.chunk_bytes + ROOM)
+            self._ring = made
+            for hand in self._hands[: shape.workers]:
+                hand.views = made.views(hand.number)
+                hand.addresses = made.addresses(hand.number)
+                hand.registered = [False] * made.depth
+
+    def _drop_lanes(self) -> None:
+        for hand in self._hands:
+            for lane in hand.lanes.values():
+                lane.settle()
+                lane.close()
+            hand.lanes.clear()
+            hand.attached.clear()
+
+    def _drop_ring(self) -> None:
+        ring, self._ring = self._ring, None
+        for hand in self._hands:
+            for slot, address in enumerate(hand.addresses):
+                if hand.registered[slot] and self.bank is not None:
+                    self.bank.backend.unregister(address)
+            for view in hand.views:
+                view.release()
+            hand.views, hand.addresses, hand.registered = [], [], []
+        if ring is not None:
+            ring.close()
+
+    def close(self) -> None:
+        """Give threads, lanes and ring back; memory that is still used outlives it."""
+        with contextlib.ExitStack() as last, in_backend():
+            if self.bank is not None:
+                last.callback(self.bank.retire)
+            last.callback(self._drop_ring)
+            last.callback(self._drop_lanes)
+            if self._team is not None:
+                last.callback(self._team.close)
+            self._team = None
+        self._hands = []
+        self.bank = None
+
+
+def _told(job: Job, chunk: int, error: BaseException) -> BaseException:
+    """The error with the place where it happened."""
+    if not isinstance(error, (OSError, PlannerError, RuntimeError)):
+        return error
+    part = job.chunks[chunk][0]
+    where = getattr(part.source, "path", None) or getattr(part.target, "path", "memory")
+    found = ExecutionError(
+        f"{where}, bytes {part.start} to {part.start + part.size}: {error}",
+        hint=getattr(error, "hint", None),
+    )
+    found.__cause__ = error
+    return found
+
+
+def _forgotten(error: BaseException) -> BaseException:
+    """The error without the frames' variables, which would hold memory for as long as it lives."""
+    one: BaseException | None = error
+    while one is not None:
+        traceback.clear_frames(one.__traceback__)
+        one = one.__cause__
+    return error
