@@ -151,6 +151,11 @@ class Desk:
 
         hand_over(self.pump.lanes(job), stream_pointer(stream))
 
+    def leave(self) -> None:
+        """Like `close`, without waiting: for a finaliser, which may run in any thread."""
+        self._closed = True
+        self._queue.put(None)
+
     def close(self) -> None:
         """Do what is in the queue, then give the pool back."""
         with self._guard:

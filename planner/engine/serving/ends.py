@@ -26,6 +26,12 @@ HALF: Final = 0.5
 """Share of a chunk that must be cached for a read through the cache: whatever is missing is read
 from the disk either way, and what is there comes ten times faster."""
 
+SURE: Final = 16
+"""Equal answers in a row after which most chunks are no longer asked about."""
+EVERY: Final = 8
+"""Of so many chunks one is asked about then: a question costs a worker some microseconds of the
+interpreter, and whole files are mostly cached or not."""
+
 
 class FileEnd:
     """A file that is read, through the page cache or around it, chunk by chunk as it is cached.
@@ -46,6 +52,8 @@ class FileEnd:
         self.note: str | None = None
         self._direct = -1
         self._share: Share | None = None
+        self._turn = self._streak = 0
+        self._last = False
         try:
             self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
@@ -71,8 +79,14 @@ class FileEnd:
         """Whether a range is better read around the page cache."""
         if self._share is None:
             return False
+        self._turn += 1  # several workers count here; a lost count costs one question
+        if self._streak >= SURE and self._turn % EVERY:
+            return self._last
         share = self._share(start, size)
-        return share is not None and share < HALF
+        direct = share is not None and share < HALF
+        self._streak = self._streak + 1 if direct == self._last else 0
+        self._last = direct
+        return direct
 
     def read(self, view: memoryview, start: int) -> None:
         """Fill the view through the page cache."""

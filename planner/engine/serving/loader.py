@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+import weakref
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from time import perf_counter
@@ -62,6 +63,7 @@ class Loader(AbstractContextManager["Loader"]):
         self._backend = backend
         self._chooser = Chooser(backend, machine, budget)
         self._desk = Desk(lambda gpu: open_for(backend, gpu))
+        weakref.finalize(self, self._desk.leave)  # where nobody calls `close`
 
     def load(
         self,

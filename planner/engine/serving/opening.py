@@ -7,7 +7,7 @@ from threading import Thread
 from typing import Any, Final, Literal
 
 from planner.engine.backends.base import Backend
-from planner.errors import InputError
+from planner.errors import InputError, UnavailableError
 
 Name = Literal["cuda", "host"]
 _DEVICE: Final = re.compile(r"cuda(?::(\d+))?")
@@ -50,15 +50,21 @@ def open_for(name: Name, gpu: int) -> Backend:
 
     thread = Thread(target=hold, name="planner context", daemon=True)
     thread.start()
+    backend = None
     try:
         from planner.engine.backends.cuda import CudaBackend
 
         backend = CudaBackend()
-    finally:
+    except UnavailableError:
         thread.join()
+        if not isinstance(held[0], BaseException):
+            held[0]()
+            raise
+    thread.join()
     let_go = held[0]
-    if isinstance(let_go, BaseException):
-        backend.close()
+    if backend is None or isinstance(let_go, BaseException):
+        if backend is not None:
+            backend.close()
         raise let_go
     backend.attach(gpu)  # now the runtime holds the context, too
     let_go()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import active_count
-from time import process_time
+from time import monotonic, process_time, sleep
 from typing import Any
 
 import numpy as np
@@ -150,6 +150,50 @@ def test_tensors_outlive_their_loader(tmp_path: Path) -> None:
     assert same(found["a"], held["a"])
     with pytest.raises(ExecutionError, match="closed"):
         pool.load(path)
+
+
+def test_a_loader_that_nobody_closed_gives_its_threads_back(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    write_weights(path, [("a", "U8", (70_000,))])
+    before = active_count()
+    pool = planner.Loader(backend="host")
+    pool.load(path)
+    assert active_count() > before
+    del pool
+    gc.collect()
+    deadline = monotonic() + 30
+    while active_count() > before and monotonic() < deadline:
+        sleep(0.01)
+    assert active_count() == before
+
+
+def test_the_safetensors_library_reads_the_same(pool: planner.Loader, tmp_path: Path) -> None:
+    safetensors = pytest.importorskip("safetensors.numpy")
+    path = tmp_path / "m.safetensors"
+    write_weights(path, [("a", "F32", (7, 5)), ("b", "I16", (3,)), ("c", "F64", ())])
+    found, theirs = pool.load(path), safetensors.load_file(path)
+    assert set(found) == set(theirs)
+    assert all(np.array_equal(np.asarray(found[name]), theirs[name]) for name in theirs)
+
+
+def test_a_file_written_by_hand_reads_as_the_format_says(
+    pool: planner.Loader, tmp_path: Path
+) -> None:
+    path = tmp_path / "m.safetensors"
+    # 8 bytes of length, the header padded with spaces to a multiple of 8, then the data:
+    # two int16 of 1 and -2, then a float32 of 1.5, all little-endian.
+    header = (
+        b'{"__metadata__":{"by":"hand"},"w":{"dtype":"F32","shape":[1],"data_offsets":[4,8]},'
+        b'"i":{"dtype":"I16","shape":[2,1],"data_offsets":[0,4]}}'
+    )
+    header += b" " * (-len(header) % 8)
+    data = b"\x01\x00\xfe\xff" + b"\x00\x00\xc0\x3f"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + data)
+    found = pool.load(path)
+    assert list(found) == ["i", "w"]
+    assert np.asarray(found["i"]).tolist() == [[1], [-2]]
+    assert np.asarray(found["w"]).tolist() == [1.5]
+    assert found.metadata == {"by": "hand"}
 
 
 def test_misaligned_tensors_are_counted_and_copied_on_access(
