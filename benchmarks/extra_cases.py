@@ -203,7 +203,7 @@ UNSAID: tuple[tuple[str, str, str, str], ...] = (
     ("X19", "https://github.com/cupy/cupy/issues/7742", "pinned pool rounds to powers of two",
      "rings are registered in place, no pool is used: 10 GiB are counted as 10 GiB"),
     ("X20", "https://github.com/vllm-project/vllm/issues/44430", "four ranks hold the model each",
-     "the peak of the host is reported; only one flow at a time is refused for it"),
+     "no sizes are given; flows that fill a host together are refused with what would fit"),
     ("X22", "https://github.com/llm-d/llm-d-kv-cache/pull/607", "many small copies, batched",
      "no sizes are given, and batched calls have no curve"),
 )  # fmt: skip

@@ -18,6 +18,7 @@ from planner.machine.replicate import members
 from planner.machine.schema import Ram
 from planner.machine.topology import Topology
 from planner.model.arrange import Arrangement, alone, yielding
+from planner.model.capacity import may_overflow, overdrawn
 from planner.model.choose import decide
 from planner.model.compose import Composition, compose
 from planner.model.held import pinned_by_tool
@@ -105,6 +106,7 @@ class _Search:
         self.fanned: dict[str, list[dict[int, Arrangement]]] = {}
         for i in self.order:
             self._first(i)
+        self.tight = may_overflow(topology.machine, demands)
         self.present = [options[0] for options in self.options]
         self.played = 0
         self.composed = self._play(self.present)
@@ -264,7 +266,7 @@ class _Search:
         return self._excess(arrangements, composed), composed.makespan, sum(ends)
 
     def _excess(self, arrangements: Sequence[Arrangement], composed: Composition) -> float:
-        """How far the hosts' pinned memory and cores are overdrawn, as a share of what there is."""
+        """How far pinned memory, cores and memories are overdrawn, as a share of what there is."""
         machine = self.topology.machine
         if len(arrangements) == 1 and self.demands[0].members == 1:
             return 0.0
@@ -277,6 +279,8 @@ class _Search:
                 excess += max(0.0, pinned / max(1, budget) - 1)
                 cores = min(host.cores, self.plan.budget.cores or host.cores)
                 excess += max(0.0, workers / cores - 1)
+        if self.tight:
+            excess += overdrawn(machine, self.demands, arrangements, composed)
         return excess
 
     def chosen(self, i: int) -> Chosen:

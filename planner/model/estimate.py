@@ -10,6 +10,7 @@ from planner.machine.shift import knows_spread, shifted
 from planner.machine.topology import Topology
 from planner.model.arrange import Arrangement, moved
 from planner.model.bound import lower_bound
+from planner.model.capacity import require_room
 from planner.model.classes import fitted
 from planner.model.compose import Composition, compose
 from planner.model.contend import Chosen, choose_together
@@ -67,6 +68,7 @@ def estimate(
     chosen, composed = choose_together(
         plan, topology, wanted, fixed, only=only, single_ways=single_ways
     )
+    require_room(machine, *_halves(chosen), composed)
     predicted = Prediction(composed, *_bounds(plan, machine, chosen))
     return _result(plan, machine, chosen, predicted)
 

@@ -10,13 +10,20 @@ from planner.model.needs import Demand
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Bytes held at a node from one instant to another; `pinned` if page-locked."""
+    """Bytes held at a node from one instant to another; `pinned` if page-locked.
+
+    `flow` holds them, `source` says that they are what it reads, `again` that another holding
+    counts them too: a buffer at an end of the flow that is pinned where it lies.
+    """
 
     node: str
     size: int
     start: float
     end: float
     pinned: bool = False
+    flow: str = ""
+    source: bool = False
+    again: bool = False
 
 
 RESTING = ("pageable", "pinned", "mapped", "managed", "device")
@@ -43,10 +50,12 @@ def holdings(demand: Demand, candidate: Candidate, start: float, finish: float) 
         for crossing, strategy in zip(movement.crossings, movement.strategies, strict=True):
             # Its mapping is the buffer of the way where `mmap` made one, counted above.
             if strategy.pins_all(crossing) and strategy.name != "mmap":
-                found.append(Holding(crossing.host, need.size, start, finish, pinned=True))
+                at, ends = crossing.host, {(need.start, need.first), (need.end, need.last)}
+                again = any((at, kind) in ends for kind in RESTING)
+                found.append(Holding(at, need.size, start, finish, pinned=True, again=again))
     if need.first in RESTING:
         locked = need.first in LOCKED
-        found.append(Holding(need.start, need.size, 0.0, finish, pinned=locked))
+        found.append(Holding(need.start, need.size, 0.0, finish, pinned=locked, source=True))
     if need.last in RESTING and way.strategies[-1].resides:
         locked = need.last in LOCKED
         found.append(Holding(need.end, need.size, start, float("inf"), pinned=locked))

@@ -47,7 +47,7 @@ def test_what_is_read_in_place_takes_nothing_of_the_gpu() -> None:
     machine = changed(one_gpu(), {f"{UP}.curves.zero_copy": affine(8e9)})
     need = upload(4 * GB, "mapped", use=Use(0.1))
     assert held(need, by(machine, need, "zero_copy")) == {
-        Holding("host0", 4 * GB, 0.0, 2.0, pinned=True)
+        Holding("host0", 4 * GB, 0.0, 2.0, pinned=True, source=True)
     }
 
 
