@@ -9,6 +9,7 @@ from typing import Literal
 
 from planner._version import VERSION
 from planner.engine.backends import Backend, open_backend
+from planner.engine.budget import Workers, require_cores
 from planner.engine.ends import Options
 from planner.engine.environment import environment, waived
 from planner.engine.outcome import compute_runs, cover_of, flow_run
@@ -75,6 +76,7 @@ def execute(  # noqa: PLR0913 - one keyword an option of the run
     options = Options(overwrite, keep_scratch, sync=cache == "cold", note=listener.note)
     with _opened(backend) as device, contextlib.ExitStack() as undo:
         require(device, machine, estimate)
+        require_cores(plan, _workers(machine, estimate, listed))
         session = Session(plan, machine, device, listener, cache)
         undo.callback(session.close)
         session.open(listed, estimate, options)
@@ -95,7 +97,7 @@ def _measured(
         compute_runs(session.plan, estimate, session.compute),
         tuple(spans),
         warmup,
-        (*estimate.warnings, *_unkept(session.plan), *session.warnings),
+        (*estimate.warnings, *session.warnings),
         waived(session.device, session.machine),
     )
 
@@ -165,12 +167,16 @@ def require(device: Backend, machine: Machine, estimate: Estimate) -> None:
                 raise UnavailableError(f"flow {flow.name}: {hop.strategy}: {reason}")
 
 
-def _unkept(plan: Plan) -> list[str]:
-    """What the plan asks for and this engine does not enforce."""
-    found = []
-    capped = [name for name, flow in plan.flows.items() if flow.budget.rate is not None]
-    if capped or plan.budget.rate is not None:
-        found.append("the budget's rate is not enforced: flows run as fast as they can")
+def _workers(machine: Machine, estimate: Estimate, listed: Sequence[Demand]) -> Workers:
+    """The most threads that move bytes in each schedule; those that only issue take no core."""
+    found: Workers = {}
+    for demand, flow in zip(listed, estimate.flows, strict=True):
+        busy = [
+            hop.workers
+            for hop in flow.schedule.hops
+            if any(stage.kind == "pool" for stage in stages_of(machine, hop))
+        ]
+        found[flow.name] = demand.flow, max(busy, default=1)
     return found
 
 

@@ -117,7 +117,7 @@ class FlowRunner:
             if turn == 0:
                 first_end = moves[-1].end if moves else begun
             pace.leave()
-        start = begun if fresh or not moves else moves[0].start
+        start = begun if setup or not moves else moves[0].start
         end = moves[-1].end if moves else start
         if self.repeat > 1:
             steady = (end - first_end - paused) / (self.repeat - 1)

@@ -12,6 +12,7 @@ from typing import Final, Literal, cast
 
 from planner.engine import pagecache
 from planner.engine.backends import Backend
+from planner.engine.budget import Buckets, Budgeted, Ledger, buckets_of
 from planner.engine.ends import THREADS, Options, Task as Share, make_ends
 from planner.engine.flow import FlowRunner, FlowSample
 from planner.engine.measure import Interval
@@ -94,6 +95,9 @@ class Session:
         self.compute: list[Mapping[str, tuple[Interval, ...]]] = []
         self.warnings: dict[str, None] = {}
         self._spinners: dict[str, Callable[[float], None]] = {}
+        self.ledger = Ledger(plan.budget.pinned)
+        self._lean = False
+        self._buckets: dict[str, Buckets] = {}
         self._gates: dict[str, Gate] = {}
         self._precedence: Precedence | None = None
         self._processors: dict[str, OneAtATime] = {}
@@ -102,6 +106,8 @@ class Session:
     def open(self, listed: Sequence[Demand], estimate: Estimate, options: Options) -> None:
         """Make every flow's ends, and compile what compute blocks need."""
         offsets = shares(self.plan, listed)
+        self._buckets = buckets_of(self.plan)
+        self._lean = _over(self.plan.budget.pinned, sum(f.ring_bytes for f in estimate.flows))
         self._gates = gates(self.plan, listed)
         classes = {demand.priority for demand in listed}
         self._precedence = Precedence(classes, self.stop) if len(classes) > 1 else None
@@ -131,16 +137,19 @@ class Session:
                 self._spinners[name] = self.device.compute(node.device, self.stop.check)
 
     def _as_seen_by(self, demand: Demand) -> Backend:
-        """The backend, with the order of classes where the plan has several."""
-        if self._precedence is None:
-            return self.device
-        return cast("Backend", self._precedence.backend(self.device, demand.priority))
+        """The backend, with the order of classes and the budgets that the plan has."""
+        device, cap = self.device, self.plan.flows[demand.flow].budget.pinned
+        if cap is not None or self.ledger.limit is not None:
+            device = cast("Backend", Budgeted(device, self.ledger, demand.need.name, cap))
+        if self._precedence is not None:
+            device = cast("Backend", self._precedence.backend(device, demand.priority))
+        return device
 
     def _terms(self, demand: Demand) -> Terms:
         """What a flow is bound to."""
         end = self.machine.nodes[demand.need.end]
         sector = end.sector if isinstance(end, Hbm) else Terms().sector
-        return Terms(demand.need.use, sector, demand.need.pinned_budget)
+        return Terms(demand.need.use, sector, demand.need.pinned_budget, self._buckets[demand.flow])
 
     def _look_at_hops(self, hops: Sequence[Hop]) -> None:
         """See whether this computer does under a strategy's name what the name says."""
@@ -238,7 +247,7 @@ class Session:
 
     def _tasks(self) -> list[Task]:
         tasks = [
-            Task(name, self._gates[name], flow.demand.start, partial(_sampled, flow.runner))
+            Task(name, self._gates[name], flow.demand.start, partial(self._sampled, flow.runner))
             for name, flow in self.flows.items()
         ]
         for name, block in self.plan.compute.items():
@@ -267,6 +276,24 @@ class Session:
             return runs
 
         return work
+
+    def _sampled(self, runner: FlowRunner, pace: Pace) -> FlowSample:
+        """One sample of a flow, known to the other classes while it lasts.
+
+        Where the budget does not hold the rings of all flows at once, a ring goes when its flow
+        ends, as the model counts it, and is made anew for the next sample.
+        """
+        ranked: object = runner.backend
+        if isinstance(ranked, Ranked):
+            ranked.begin()
+        try:
+            return runner.sample(pace)
+        finally:
+            if isinstance(ranked, Ranked):
+                ranked.end()
+            if self._lean:
+                for transfer in runner.transfers:
+                    transfer.close()
 
     def _poll(self) -> None:
         for name, flow in self.flows.items():
@@ -300,16 +327,9 @@ class Session:
         self._spinners.clear()
 
 
-def _sampled(runner: FlowRunner, pace: Pace) -> FlowSample:
-    """One sample of a flow, known to the other classes while it lasts."""
-    ranked = runner.backend
-    if not isinstance(ranked, Ranked):
-        return runner.sample(pace)
-    ranked.begin()
-    try:
-        return runner.sample(pace)
-    finally:
-        ranked.end()
+def _over(limit: int | None, size: int) -> bool:
+    """Whether so many bytes are more than the limit, if there is one."""
+    return limit is not None and size > limit
 
 
 def shares(plan: Plan, listed: Sequence[Demand]) -> list[int]:

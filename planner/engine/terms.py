@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from planner.engine.budget import Buckets
 from planner.engine.touch import Touching
 from planner.model.strategies.touched import Use
 
@@ -13,12 +14,14 @@ class Terms:
     """How the GPU uses the flow, and what the flow may pin.
 
     `use` is `None` where the plan does not say it; `sector` are the bytes that a scattered read
-    moves at the least; `pinned_budget` is `None` where nothing bounds it.
+    moves at the least; `pinned_budget` is `None` where nothing bounds it;
+    `buckets` space its chunks where its rate is capped.
     """
 
     use: Use | None = None
     sector: int = 32
     pinned_budget: int | None = None
+    buckets: Buckets = ()
 
     @property
     def touching(self) -> Touching:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from time import perf_counter
 
 from planner.engine.backends.base import Backend
+from planner.engine.budget import Paced
 from planner.engine.measure import Interval
 from planner.engine.memory import Ring
 from planner.engine.ops import SHAPES, Kind, Op
@@ -181,7 +182,9 @@ class Transfer:
             now = perf_counter()
             return Moved(now, now, ((),) * len(self.line.stages), (None,) * len(self.line.stages))
         # One range iterator for all workers: `next` of it is a single call into C.
-        numbers = iter(range(len(self.chunks)))
+        numbers: Iterator[int] = iter(range(len(self.chunks)))
+        if self.terms.buckets:
+            numbers = Paced(numbers, self.chunks.sizes, self.terms.buckets, self.stop)
 
         def work(number: int) -> None:
             start = perf_counter()

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from planner.engine.backends.null import Played, VirtualClock, play
+from planner.engine.backends.null import Played, Rules, VirtualClock, play
+from planner.engine.budget import buckets_of
 from planner.engine.flow import FlowSample
 from planner.engine.outcome import FlowRecord
 from planner.engine.pace import ALL, Gate, gates
@@ -30,6 +31,7 @@ class _Process:
     demand: Demand
     estimate: FlowEstimate
     movements: Sequence[tuple[Movement, Shape]]
+    rules: Rules
     begin: float = 0.0
     firsts: float = 0.0
     end: float = 0.0
@@ -57,9 +59,15 @@ def run_virtual(
 ) -> PlanSample:
     """One sample of the plan; setup takes what the estimate says."""
     clock = VirtualClock()
+    buckets = buckets_of(plan, credit=0.0)  # nobody is ever late on this clock
     world = _World(clock, gates(plan, demands))
     processes = [
-        _Process(demand, flow, movements_of(machine, demand.need, flow.schedule))
+        _Process(
+            demand,
+            flow,
+            movements_of(machine, demand.need, flow.schedule),
+            Rules(demand.priority, buckets[demand.flow]),
+        )
         for demand, flow in zip(demands, flows, strict=True)
     ]
     blocks = [_block(plan, machine, name) for name in plan.compute]
@@ -175,8 +183,8 @@ class _World:
 
         chunks = lengths(movement.size, shape.chunk) if movement.size else []
         stages, ring = movement.stages(shape), (shape.workers, shape.depth)
-        lead, rank = movement.lead(shape) if chunks else 0.0, process.demand.priority
-        self.clock.at(start + lead, lambda: play(self.clock, stages, chunks, ring, done, rank))
+        lead, rules = movement.lead(shape) if chunks else 0.0, process.rules
+        self.clock.at(start + lead, lambda: play(self.clock, stages, chunks, ring, done, rules))
 
 
 def _sample(process: _Process) -> FlowSample:

@@ -24,6 +24,7 @@ from planner.model.compose import Composition, compose
 from planner.model.held import pinned_by_tool
 from planner.model.needs import Demand, pinned_budget
 from planner.model.options import distinct, other_ways, smaller
+from planner.model.paced import paced, rate_of
 from planner.model.ways import routes_of
 from planner.model.why_not import shared_instead, split_instead, told_once
 from planner.plan.schema import Plan
@@ -128,6 +129,14 @@ class _Search:
         if demand.priority < max(other.priority for other in self.demands):
             machine = self.topology.machine
             self.options[i] = [yielding(machine, option) for option in self.options[i]]
+        self.options[i] = self._in_pace(i)
+
+    def _in_pace(self, i: int) -> list[Arrangement]:
+        """The options with chunks that suit the flow's cap, where it has one."""
+        rate = rate_of(self.plan, self.demands[i].flow)
+        if rate is None:
+            return self.options[i]
+        return [paced(self.topology.machine, option, rate) for option in self.options[i]]
 
     def _split(self, i: int, single: Arrangement) -> None:
         """Put a split over several routes in front of the best single way, where it is faster."""
@@ -159,7 +168,7 @@ class _Search:
             for candidate in [a.candidate for a in self.options[i] if len(a.lanes) == 1][:2]:
                 need, machine = self.demands[i].need, self.topology.machine
                 self.options[i] += smaller(machine, need, candidate)
-            self.options[i] = distinct(self.options[i])
+            self.options[i] = distinct(self._in_pace(i))
         moves = self._fans()
         if not moves and math.prod(len(o) for o in self.options) <= ALL:
             self._try_all()

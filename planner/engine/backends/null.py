@@ -15,6 +15,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Final
 
+from planner.engine.budget import Buckets
 from planner.engine.ops import DMA, FOLLOW, POOL, SHAPES, WAIT
 from planner.model.pipeline import Stage
 
@@ -99,6 +100,17 @@ class Played:
     intervals: tuple[tuple[tuple[float, float], ...], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a flow has to keep to: its class, and the buckets that its chunks are taken from.
+
+    While a higher class moves, it waits for the engines to be at rest.
+    """
+
+    rank: int = 0
+    buckets: Buckets = ()
+
+
 @dataclass(slots=True)
 class _Worker:
     """A worker on the clock: what it does, its own time, and when each slot's chunk arrives."""
@@ -117,13 +129,14 @@ class _Player:
         stages: Sequence[Stage],
         chunks: Sequence[int],
         done: Callable[[Played], None],
-        rank: int,
+        rules: Rules,
     ) -> None:
         self.clock, self.stages, self.chunks, self.done = clock, stages, chunks, done
-        self.rank = rank
+        self.rules = rules
         self.kinds = tuple(stage.kind for stage in stages)
         self.pool = next((k for k, kind in enumerate(self.kinds) if kind == "pool"), 0)
         self.engines = [k for k, kind in enumerate(self.kinds) if kind == "engine"]
+        self.first = POOL if self.kinds[0] == "pool" else DMA
         self.intervals: list[list[tuple[float, float]]] = [[] for _ in stages]
         self.finish = clock.now
         self.left = 0
@@ -140,13 +153,14 @@ class _Player:
     def _step(self, one: _Worker) -> None:
         """Follow one worker until it has to wait for the clock."""
         for code, slot, chunk in one.work:
+            if code == self.first and self.rules.buckets and self._spaced(one, code, slot, chunk):
+                return
             if code == DMA:
                 if self._held(self.engines[0], one.now, partial(self._issue, one, slot, chunk)):
                     return
                 one.arrived[slot] = self._engine(self.engines[0], one.now, chunk)
             elif code == POOL:
-                one.now = self._pool(one.now, chunk)
-                self.clock.at(one.now, partial(self._step, one))
+                self._fill(one, slot, chunk)
                 return
             elif code == FOLLOW:
                 # The second engine takes the chunk when it lands, and its place in that queue is
@@ -163,9 +177,25 @@ class _Player:
             end = max(self.finish, self.clock.now)
             self.clock.at(end, lambda: self.done(Played(end, found)))
 
+    def _spaced(self, one: _Worker, code: int, slot: int, chunk: int) -> bool:
+        """Take a new chunk from the buckets; whether the worker waits, and goes on by itself."""
+        size = self.chunks[chunk]
+        start = max(bucket.take(one.now, size) for bucket in self.rules.buckets)
+        if start <= one.now:
+            return False
+        one.now = start
+        go_on = self._issue if code == DMA else self._fill
+        self.clock.at(start, partial(go_on, one, slot, chunk))
+        return True
+
+    def _fill(self, one: _Worker, _slot: int, chunk: int) -> None:
+        """Let the worker serve a chunk itself, and go on after it."""
+        one.now = self._pool(one.now, chunk)
+        self.clock.at(one.now, partial(self._step, one))
+
     def _held(self, k: int, at: float, again: Callable[[], None]) -> bool:
         """Whether a higher class keeps the engine; `again` is then called when it is at rest."""
-        until = self.clock.held(self._queue(k), at, self.rank)
+        until = self.clock.held(self._queue(k), at, self.rules.rank)
         if until <= max(at, self.clock.now):
             return False
         self.clock.at(until, again, last=True)
@@ -219,7 +249,7 @@ def play(
     chunks: Sequence[int],
     shape: tuple[int, int],
     done: Callable[[Played], None],
-    rank: int = 0,
+    rules: Rules = Rules(),
 ) -> None:
     """Start a movement on the clock.
 
@@ -233,11 +263,11 @@ def play(
         Workers, and slots of each.
     done
         Called at the virtual instant at which the last byte has arrived.
-    rank
-        The class of its flow; while a higher one moves, it waits for the engines to be at rest.
+    rules
+        The class and the budget of its flow.
 
     """
     if not stages or not chunks:
         clock.at(clock.now, lambda: done(Played(clock.now, tuple(() for _ in stages))))
         return
-    _Player(clock, stages, chunks, done, rank).start(*shape)
+    _Player(clock, stages, chunks, done, rules).start(*shape)

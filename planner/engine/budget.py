@@ -1,0 +1,176 @@
+"""What a run may take: bytes per second, pinned bytes. Nothing here costs a run without a budget.
+
+A rate is kept by spacing chunks: each takes its share of time from one bucket, which never saves up
+more than `CREDIT_S`. In any window of T seconds so at most rate x (T + credit) bytes and the last
+chunk go; the model cuts chunks to a millisecond of the rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from threading import Lock
+from time import perf_counter
+from typing import Any, Final
+
+from planner.engine.backends.base import Backend
+from planner.engine.memory import HostBuffer
+from planner.engine.waits import Stop
+from planner.errors import InfeasibleError
+from planner.plan.schema import Plan
+from planner.units import format_size
+
+CREDIT_S: Final = 1e-3
+"""Seconds that a bucket may be late and make up for: a thread wakes some 0.1 ms after its time."""
+
+_COMBINED: Final = -1
+"""Stands for the address of the write-combined ring."""
+
+
+class Bucket:
+    """Spaces chunks so that they go at `rate` bytes/s at most; `credit` seconds can be made up."""
+
+    __slots__ = ("_credit", "_guard", "_next", "_rate")
+
+    def __init__(self, rate: float, credit: float = CREDIT_S) -> None:
+        self._rate, self._credit = rate, credit
+        self._next = float("-inf")
+        self._guard = Lock()
+
+    def take(self, now: float, size: int) -> float:
+        """The instant from which `size` bytes may go, on the clock of `now`."""
+        with self._guard:
+            start = max(now - self._credit, self._next)
+            self._next = start + size / self._rate
+        return start
+
+
+Buckets = tuple[Bucket, ...]
+
+
+def buckets_of(plan: Plan, credit: float = CREDIT_S) -> dict[str, Buckets]:
+    """The buckets of every flow of the plan: its own, and that of the whole plan."""
+    whole = (Bucket(plan.budget.rate, credit),) if plan.budget.rate else ()
+    return {
+        name: ((Bucket(flow.budget.rate, credit),) if flow.budget.rate else ()) + whole
+        for name, flow in plan.flows.items()
+    }
+
+
+class Paced:
+    """Numbers of chunks, each given out when its bytes may go; shared by all workers."""
+
+    __slots__ = ("_buckets", "_numbers", "_sizes", "_stop")
+
+    def __init__(
+        self, numbers: Iterator[int], sizes: Sequence[int], buckets: Buckets, stop: Stop
+    ) -> None:
+        self._numbers, self._sizes = numbers, sizes
+        self._buckets, self._stop = buckets, stop
+
+    def __iter__(self) -> Iterator[int]:
+        """An iterator of itself."""
+        return self
+
+    def __next__(self) -> int:
+        """The next chunk, in its time; raises `Stopped` if the run is called off."""
+        chunk = next(self._numbers)
+        size, now = self._sizes[chunk], perf_counter()
+        start = max(bucket.take(now, size) for bucket in self._buckets)
+        if start > now:
+            self._stop.sleep_until(start)
+        return chunk
+
+
+class Ledger:
+    """Pinned bytes that the tool holds now, and the most that it ever held; refuses what is over.
+
+    `limit` is the plan's, `None` for none.
+    """
+
+    def __init__(self, limit: int | None) -> None:
+        self.limit = limit
+        self.now = self.most = 0
+        self._guard = Lock()
+
+    def take(self, flow: str, size: int, own: int, cap: int | None) -> None:
+        """Note `size` further bytes of a flow that holds `own` of its `cap` already.
+
+        Raises
+        ------
+        InfeasibleError
+            If they are more than the flow or the plan may pin.
+
+        """
+        with self._guard:
+            for limit, held in ((self.limit, self.now), (cap, own)):
+                if limit is not None and held + size > limit:
+                    raise InfeasibleError(
+                        f"flow {flow} would pin {format_size(size)} on top of {format_size(held)}; "
+                        f"the budget is {format_size(limit)}",
+                        hint="raise budget.pinned, or pin a smaller chunk, depth or workers",
+                    )
+            self.now += size
+            self.most = max(self.most, self.now)
+
+    def give(self, size: int) -> None:
+        """Note that so many bytes are no longer pinned."""
+        with self._guard:
+            self.now -= size
+
+
+class Budgeted:
+    """A backend on which one flow pins no more than the budgets allow."""
+
+    def __init__(self, device: Backend, ledger: Ledger, flow: str, cap: int | None) -> None:
+        self._device, self._ledger = device, ledger
+        self._flow, self._cap = flow, cap
+        self._held: dict[int, int] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever the backend has."""
+        return getattr(self._device, name)
+
+    def register(self, address: int, size: int, *, read_only: bool = False) -> None:
+        """Pin memory within the budgets, or raise `InfeasibleError`."""
+        self._ledger.take(self._flow, size, sum(self._held.values()), self._cap)
+        self._held[address] = size
+        try:
+            self._device.register(address, size, read_only=read_only)
+        except BaseException:
+            self._ledger.give(self._held.pop(address))
+            raise
+
+    def combined(self, size: int) -> HostBuffer:
+        """Write-combined memory within the budgets; a ring takes the place of the one before it."""
+        before = self._held.pop(_COMBINED, 0)
+        self._ledger.give(before)
+        self._ledger.take(self._flow, size, sum(self._held.values()), self._cap)
+        self._held[_COMBINED] = size
+        return self._device.combined(size)
+
+    def unregister(self, address: int) -> None:
+        """Undo `register`."""
+        self._device.unregister(address)
+        self._ledger.give(self._held.pop(address, 0))
+
+
+Workers = dict[str, tuple[str, int]]
+"""By label: the flow of the plan, and the most workers of its schedule."""
+
+
+def require_cores(plan: Plan, workers: Workers) -> None:
+    """Refuse schedules with more workers than the budget has cores.
+
+    Raises
+    ------
+    InfeasibleError
+        If a schedule takes more.
+
+    """
+    for label, (flow, count) in workers.items():
+        caps = [c for c in (plan.flows[flow].budget.cores, plan.budget.cores) if c is not None]
+        if caps and count > min(caps):
+            raise InfeasibleError(
+                f"flow {label}: its schedule has {count} workers, the budget {min(caps)} cores",
+                hint="estimate the plan anew with that budget",
+            )
