@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Final
 
 from planner.engine.backends import Backend
 from planner.engine.backends.base import Name
 from planner.engine.strategies import NAMES
 from planner.machine.schema import Hbm, Machine
 from planner.results import Environment
+
+_ACROSS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
+    "mmap": (("disk", "ram"),),
+    "gds": (("disk", "hbm"),),
+    "peer": (("hbm", "hbm"),),
+    "prefetch": (("ram", "hbm"), ("hbm", "ram")),
+}
+"""Kinds of places that a strategy crosses where they are not host memory and a GPU. The way out is
+asked for apart where a device may do the other way only."""
 
 
 def environment(
@@ -38,11 +49,14 @@ def environment(
 def waived(device: Backend, machine: Machine) -> tuple[str, ...]:
     """Strategies that the engine can do and these devices cannot, each with the reason."""
     gpus = _indices(machine)
-    across = {"mmap": ("disk", "ram"), "peer": ("hbm", "hbm")}
-    reasons = {
-        name: device.lacks(name, across.get(name, ("ram", "hbm")), gpus) for name in sorted(NAMES)
-    }
-    return tuple(f"{name}: {reason}" for name, reason in reasons.items() if reason is not None)
+    found = []
+    for name in sorted(NAMES):
+        for across in _ACROSS.get(name, (("ram", "hbm"),)):
+            reason = device.lacks(name, across, gpus)
+            if reason is not None:
+                found.append(f"{name}: {reason}")
+                break
+    return tuple(found)
 
 
 def _indices(machine: Machine) -> list[int]:

@@ -14,7 +14,7 @@ from planner.engine.measure import Interval
 from planner.engine.memory import Ring
 from planner.engine.ops import SHAPES, Kind, Op
 from planner.engine.places import FilePlace, Place
-from planner.engine.strategies.base import Bound, Hands, Stage, cut_source
+from planner.engine.strategies.base import Bound, Hands, Stage, Tally, cut_source
 from planner.engine.team import Job, Team
 from planner.engine.terms import Terms
 from planner.engine.waits import Stop, Stopped
@@ -87,6 +87,7 @@ class Transfer:
         self.ring: Ring | None = None
         self.hands: list[Hands] = []
         self._registered = 0
+        self._tally = Tally()
         self._spans: list[tuple[float, float]] = []
         kinds = tuple(stage.shape for stage in line.stages)
         self._shape = SHAPES[kinds] if kinds else None
@@ -99,8 +100,7 @@ class Transfer:
     @property
     def pinned_bytes(self) -> int:
         """Bytes of the ring, and the most that workers registered at a time as they went."""
-        ahead = sum(hands.ahead.peak for hands in self.hands if hands.ahead is not None)
-        return self._registered + ahead
+        return self._registered + self._tally.peak
 
     def prepare(self) -> list[SetupStep]:
         """Make ring and lanes, once; returns what each step took."""
@@ -117,6 +117,7 @@ class Transfer:
             spin=self.workers < _cores(),
             terms=self.terms,
             room=self._room_ahead(),
+            tally=self._tally,
         )
         self.hands = [Hands(number) for number in range(self.workers)]
         self._spans = [(0.0, 0.0)] * self.workers
@@ -260,11 +261,8 @@ class Transfer:
         return tuple(found), tuple(servers)
 
     def give_back(self) -> int:
-        """Give back what workers registered as they went; returns the most bytes of it."""
-        found = [hands.ahead for hands in self.hands if hands.ahead is not None]
-        for ahead in found:
-            ahead.give_back()
-        return sum(ahead.peak for ahead in found)
+        """Give back what workers registered as they went; returns the bytes."""
+        return sum(hands.ahead.give_back() for hands in self.hands if hands.ahead is not None)
 
     def close(self) -> None:
         """Give lanes and ring back."""

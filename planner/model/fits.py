@@ -39,7 +39,7 @@ def _device(machine: Machine, need: Need, crossing: Crossing, strategy: Strategy
 def _pinned(need: Need, crossing: Crossing, strategy: Strategy) -> str | None:
     """What is page-locked whole stays below the budget; the user's own buffers do not count."""
     where = None
-    if strategy.pins_all(crossing):
+    if strategy.pins_all(crossing) and not strategy.ahead:
         where = crossing.host
     elif crossing.after in ("pinned", "mapped") and crossing.end != need.end:
         where = crossing.end

@@ -52,7 +52,8 @@ def holdings(demand: Demand, candidate: Candidate, start: float, finish: float) 
             if strategy.pins_all(crossing) and strategy.name != "mmap":
                 at, ends = crossing.host, {(need.start, need.first), (need.end, need.last)}
                 again = any((at, kind) in ends for kind in RESTING)
-                found.append(Holding(at, need.size, start, finish, pinned=True, again=again))
+                size = need.size if crossing.room is None else crossing.room
+                found.append(Holding(at, size, start, finish, pinned=True, again=again))
     if need.first in RESTING:
         locked = need.first in LOCKED
         found.append(Holding(need.start, need.size, 0.0, finish, pinned=locked, source=True))

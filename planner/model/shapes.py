@@ -65,7 +65,8 @@ def choose_shape(movement: Movement, need: Need) -> Choice | str:
     room = need.pinned_budget
     if movement.memlock is not None:
         room = min(room, movement.memlock)
-    fitting = [s for s in shapes if not movement.has_ring or s.ring <= room]
+    pins = movement.has_ring or movement.ahead
+    fitting = [s for s in shapes if not pins or s.ring <= max(room, 0)]
     if not fitting:
         return _too_small(movement, need, shapes, room)
     fitting = _in_cache(movement, fitting)
@@ -210,7 +211,8 @@ def _too_small(movement: Movement, need: Need, shapes: list[Shape], room: int) -
     if not shapes:
         return f"no number of workers fits into {need.cores} cores"
     smallest = min(shapes, key=lambda s: (s.ring, s.workers))
-    where = movement.ring_hosts[0]
+    where = movement.ring_hosts[0] if movement.has_ring else movement.crossings[-1].host
+    what = "its ring needs" if movement.has_ring else "it needs"
     pins = need.pins
     fits = ""
     if (pins.workers or pins.depth) and room >= CHUNKS[0]:
@@ -222,7 +224,7 @@ def _too_small(movement: Movement, need: Need, shapes: list[Shape], room: int) -
             fits = f"; {room // smallest.chunk} workers with one slot each would fit"
     limit = "memlock" if room < need.pinned_budget else "the budget"
     return (
-        f"its ring needs at least {format_size(smallest.ring)} pinned on {where}, "
+        f"{what} at least {format_size(smallest.ring)} pinned on {where}, "
         f"{limit} is {format_size(room)}{fits}"
     )
 

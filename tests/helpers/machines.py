@@ -104,6 +104,7 @@ def every_way() -> Machine:
     tree = two_gpus().model_dump(mode="json", by_alias=True)
     host = tree["nodes"]["host0"]
     host["setup"] |= {"register_file": 1e18, "map_touch": 1e18, "touch_fresh": 1e18}
+    host["setup"] |= {"unregister": 1e18}
     host["register_ahead"] = affine(40e9, 1e-6)
     host["copy"] |= {name: flat_table(15e9) for name in ("memory_wc", "file_wc")}
     for link in ("pcie0", "pcie1"):

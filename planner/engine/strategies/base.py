@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from threading import Lock
 from time import perf_counter
 from typing import Literal, Protocol
 
@@ -100,12 +101,24 @@ def cut_source(source: Place, size: int, chunk: int, *, pages: bool = False) -> 
 
 
 class Registered(Protocol):
-    """Memory that a worker registers as it goes; `peak` is the most bytes of it at a time."""
+    """Memory that a worker registers as it goes."""
 
-    peak: int
+    def give_back(self) -> int:
+        """Give everything back, while no copy is in flight; returns the bytes."""
 
-    def give_back(self) -> None:
-        """Give everything back; no copy is in flight."""
+
+class Tally:
+    """Bytes that the workers of a movement hold together; `peak` is the most at a time."""
+
+    def __init__(self) -> None:
+        self.now = self.peak = 0
+        self._guard = Lock()
+
+    def add(self, size: int) -> None:
+        """So many bytes more, or fewer."""
+        with self._guard:
+            self.now += size
+            self.peak = max(self.peak, self.now)
 
 
 @dataclass(slots=True)
@@ -113,7 +126,7 @@ class Bound:
     """A movement's two ends, its ring, and its chunks; shared by all workers.
 
     `terms` say how the GPU uses the bytes, `room` how many bytes each worker may register as it
-    goes, `None` where nothing bounds it.
+    goes (`None` where nothing bounds it), `tally` what all of them have registered.
     """
 
     backend: Backend
@@ -125,6 +138,7 @@ class Bound:
     spin: bool = True
     terms: Terms = field(default_factory=Terms)
     room: int | None = None
+    tally: Tally = field(default_factory=Tally)
 
 
 @dataclass(slots=True)

@@ -28,10 +28,19 @@ class Ahead:
 
     def __init__(self, bound: Bound, source: Address) -> None:
         self._backend, self._source = bound.backend, source
-        self._sizes, self._depth, self._room = bound.chunks.sizes, bound.depth, bound.room
+        self._sizes, self._room, self._tally = bound.chunks.sizes, bound.room, bound.tally
         self._read_only = isinstance(bound.source, MappedPlace)
         self._held: deque[tuple[int, int]] = deque()
-        self._now = self.peak = 0
+        self._now = 0
+        slots = min(bound.depth, len(self._sizes))
+        chunk = round_up(max(self._sizes, default=0), PAGE)
+        # All slots but the one that is filled may have a copy in flight, out of registered pages.
+        if self._room is not None and slots * chunk > self._room:
+            raise InfeasibleError(
+                f"{slots} chunks of {format_size(chunk)} registered at a time are more than the "
+                f"{format_size(max(0, self._room))} that may be pinned",
+                hint="take a smaller chunk or depth, fewer workers, or a larger budget",
+            )
 
     def register(self, slot: int, chunk: int) -> None:
         """Register the pages of a chunk, and give back what is in the way of the budget."""
@@ -39,28 +48,24 @@ class Ahead:
         low = address - address % PAGE
         size = round_up(address + self._sizes[chunk], PAGE) - low
         while self._room is not None and self._held and self._now + size > self._room:
-            # Of the slots all but this one may still have a copy in flight.
-            if len(self._held) < self._depth:
-                raise InfeasibleError(
-                    f"{self._depth} chunks of {format_size(size)} registered at a time are more "
-                    f"than the {format_size(self._room)} that may be pinned",
-                    hint="take a smaller chunk or depth, or a larger budget",
-                )
-            self._give_back_oldest()
+            self._give_back_oldest()  # its copy has arrived: there is room for those in flight
         self._backend.register(low, size, read_only=self._read_only)
         self._held.append((low, size))
         self._now += size
-        self.peak = max(self.peak, self._now)
+        self._tally.add(size)
 
     def _give_back_oldest(self) -> None:
         low, size = self._held.popleft()
         self._backend.unregister(low)
         self._now -= size
+        self._tally.add(-size)
 
-    def give_back(self) -> None:
-        """Give everything back; no copy is in flight."""
+    def give_back(self) -> int:
+        """Give everything back, while no copy is in flight; returns the bytes."""
+        size = self._now
         while self._held:
             self._give_back_oldest()
+        return size
 
 
 def _register(bound: Bound, hands: Hands, before: Address | None, _after: Address | None) -> None:

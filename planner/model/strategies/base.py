@@ -65,7 +65,8 @@ class Crossing:
     start as (size, how many), empty where the bytes lie in one range. `use` says how a GPU touches
     what it gets, where the plan says so; it belongs to the last crossing. `mapped_from` is the disk
     whose file a mapping shows. `fsync` waits for the device. `repeat` is how often the flow runs,
-    `asked` the strategies that the plan names, or asks for by what the user's memory is.
+    `asked` the strategies that the plan names, or asks for by what the user's memory is. `room` are
+    the bytes that the flow may pin where those are fewer than it has, else `None`.
     """
 
     machine: Machine
@@ -83,6 +84,7 @@ class Crossing:
     fsync: bool = False
     repeat: int = 1
     asked: frozenset[str] = frozenset()
+    room: int | None = None
 
     @property
     def wire(self) -> Link:
@@ -162,7 +164,8 @@ class Strategy:
     bytes where they are until the GPU touches them, and those that do not `reside` leave them there
     for good. `starts` and `ends` are kinds of memory that it
     takes from, or gives to, the user alone: never a buffer on the way. `pins_all` says where it
-    pins the whole flow on the host, `ahead` that one thread prepares each chunk ahead of its copy,
+    pins the whole flow on the host, `ahead` that one thread prepares each chunk ahead of its copy
+    (and gives it back behind the copy where not all of them may be pinned),
     `later_reads` how often the GPU reads its own memory afterwards.
     """
 

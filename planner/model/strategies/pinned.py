@@ -75,22 +75,29 @@ def _ahead_curve(crossing: Crossing) -> Curve | None:
 def _no_ahead(crossing: Crossing) -> str | None:
     if _ahead_curve(crossing) is None:
         return f"{crossing.host} has no measured registration chunk by chunk"
+    if crossing.room is not None and crossing.ram.setup.unregister is None:
+        return f"{crossing.host} may not pin all, and has no measured end of a registration"
     if crossing.repeat > 1:
         return "from the second run on the pages are pinned already: registering them once is less"
     return no_engine(crossing)
 
 
 def _ahead(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
-    """One thread registers chunk after chunk (the driver takes a lock), the engine follows."""
+    """One thread registers chunk after chunk (the driver takes a lock), the engine follows.
+
+    Where not all may be pinned, that thread also gives back what has been copied.
+    """
     curve = _ahead_curve(crossing)
     copies = _registered(crossing, shape)
     if curve is None or not copies:
         return ()
     # The curve holds the minor faults; what is not cached waits for the disk on top.
     cold = (1 - crossing.cached) * fault_time(replace(crossing, cached=0.0))
+    undone = crossing.ram.setup.unregister
+    behind = 1 / undone if crossing.room is not None and undone else 0.0
 
     def seconds(length: int) -> float:
-        return curve.seconds(length) + length * cold
+        return curve.seconds(length) + length * (cold + behind)
 
     chunk = min(shape.chunk, max(1, crossing.size))
     resource = f"{crossing.host}.register"
@@ -108,7 +115,8 @@ def _ahead(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
 
 def _unregister(crossing: Crossing, _shape: Shape) -> tuple[SetupStep, ...]:
     """The closing step; doing it chunk by chunk on the way would halve the pace."""
-    return steps(step("unregister afterwards", crossing.size, crossing.ram.setup.unregister))
+    size = crossing.size if crossing.room is None else crossing.room
+    return steps(step("unregister afterwards", size, crossing.ram.setup.unregister))
 
 
 DOWN, UP = ("hbm", "ram"), ("ram", "hbm")

@@ -59,8 +59,8 @@ def test_managed_memory_larger_than_the_gpu_is_refused_with_both_numbers() -> No
         every(machine, need)
 
 
-def test_what_registers_ahead_pins_the_users_memory_too() -> None:
-    told = reason(one_gpu(), upload(4 * GB, pinned_budget=GB), "registered_chunks")
+def test_what_is_registered_whole_must_fit_into_the_budget() -> None:
+    told = reason(one_gpu(), upload(4 * GB, pinned_budget=GB), "registered")
     assert told == "it pins 4 GB on host0, the budget is 1 GB"
 
 
