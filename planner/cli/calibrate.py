@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +28,19 @@ Scratch = Annotated[
     Path | None,
     typer.Option("--scratch", metavar="DIR", help="Folder of the disk to measure."),
 ]
+Full = Annotated[
+    bool,
+    typer.Option("--full", help="Measure everything, many times; takes up to three minutes."),
+]
+LinkName = Annotated[
+    str | None,
+    typer.Option(
+        "--link",
+        metavar="LINK",
+        help="Measure this link again, keep all others: pcie0, or its ends host0->gpu0.",
+    ),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with a --full that was interrupted.")]
 
 
 @verb
@@ -35,6 +49,9 @@ def calibrate(
     backend: Backend = "auto",
     emulate_gpus: EmulateGpus = None,
     scratch: Scratch = None,
+    full: Full = False,
+    link: LinkName = None,
+    resume: Resume = False,
     *,
     console: Console,
 ) -> int:
@@ -44,30 +61,71 @@ def calibrate(
     `machine: here`, unless --scratch measures another disk. With -o FILE it is saved as a machine
     file (YAML) that plans can name.
     """
-    machine = _measure(backend, emulate_gpus, scratch, console)
+    asked = Asked(backend, emulate_gpus, scratch, full=full or resume, link=link, resume=resume)
+    asked.check()
+    machine = _measure(asked, console)
     if name is not None:
         machine = machine.model_copy(update={"name": name})
     _show(machine, console)
     return int(ExitCode.DONE)
 
 
-def _measure(
-    backend: str, emulate_gpus: int | None, scratch: Path | None, console: Console
-) -> Machine:
+@dataclass(frozen=True)
+class Asked:
+    """What is to be measured."""
+
+    backend: str
+    emulate_gpus: int | None
+    scratch: Path | None
+    full: bool
+    link: str | None
+    resume: bool
+
+    def check(self) -> None:
+        """Raise a usage error where two options do not go together."""
+        if self.scratch is not None and self.resume:
+            raise typer.BadParameter("--resume goes on with the usual folder, not --scratch")
+        if self.link is not None:
+            others = {
+                "--scratch": self.scratch is not None,
+                "--resume": self.resume,
+                "--emulate-gpus": self.emulate_gpus is not None,
+            }
+            wrong = [name for name, given in others.items() if given]
+            if wrong:
+                raise typer.BadParameter(
+                    f"--link mends the calibration that is kept, so {wrong[0]} has no meaning"
+                )
+
+
+def _measure(asked: Asked, console: Console) -> Machine:
     """This computer, measured now; kept as `here` where it is what `here` stands for."""
     from planner.cli.progress import progress_on
 
     with progress_on(console) as progress:
-        if scratch is None:
+        if asked.link is not None:
+            from planner.engine.here import mend
+
+            return mend(asked.link, backend=asked.backend, full=asked.full, progress=progress)
+        if asked.scratch is None:
             from planner.engine.here import here
 
             return here(
-                backend=backend, recalibrate=True, emulate_gpus=emulate_gpus, progress=progress
+                backend=asked.backend,
+                recalibrate=True,
+                emulate_gpus=asked.emulate_gpus,
+                progress=progress,
+                full=asked.full,
+                resume=asked.resume,
             )
         from planner.engine.calibrate import calibrate as measure
 
         return measure(
-            backend=backend, emulate_gpus=emulate_gpus, scratch=scratch, progress=progress
+            backend=asked.backend,
+            emulate_gpus=asked.emulate_gpus,
+            scratch=asked.scratch,
+            progress=progress,
+            full=asked.full,
         )
 
 

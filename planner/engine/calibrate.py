@@ -6,9 +6,9 @@ import contextlib
 import platform
 import sys
 import tempfile
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter, sleep
@@ -16,32 +16,38 @@ from typing import Final
 
 from planner.engine.backends import Backend, open_backend
 from planner.engine.backends.cuda import missing
-from planner.engine.calibration import copies, costs, disk, joint, tables
-from planner.engine.calibration.arena import Arena, Budget, open_arena
+from planner.engine.calibration import joint
+from planner.engine.calibration.arena import Arena, open_arena
 from planner.engine.calibration.assemble import Found, machine_of
-from planner.engine.calibration.coupling import Joint, coupled
-from planner.engine.calibration.rounds import Cell, sample
+from planner.engine.calibration.campaign import Campaign, Group
+from planner.engine.calibration.coupling import coupled
+from planner.engine.calibration.duplex import FULL as ALWAYS, Background
+from planner.engine.calibration.groups import Plan, axes_of
+from planner.engine.calibration.ledger import Ledger
+from planner.engine.calibration.relink import relinked, wanted_link
+from planner.engine.calibration.rounds import Cell
+from planner.engine.calibration.scope import FULL, QUICK, Scope
+from planner.engine.calibration.sentinel import Sentinel
+from planner.engine.memory import copy_memory
 from planner.engine.progress import Progress, Quiet
 from planner.engine.sample import SWITCH_S
 from planner.errors import InputError, UnavailableError
 from planner.machine.discover import discover
 from planner.machine.discover_gpus import read_gpus
-from planner.machine.schema import CopyName, Machine
+from planner.machine.schema import Hbm, Machine
 
 MIB: Final = 1 << 20
-SLICE: Final = 0.04
-"""Seconds of one sample of the copy tables: some ten chunks of each worker."""
-ROUNDS: Final = 5
-COST: Final = 256 * MIB
-"""Bytes of which touching and registering is timed."""
-DUPLEX: Final = 0.1
-"""Seconds of both directions at once: some ten copies of 16 MiB each way where memory is slow."""
-LOAD: Final = 0.4
-"""The same on a real GPU: a link retrains within some ten milliseconds, and the driver is asked in
-the middle of it."""
-SECONDS: Final = 10.0
-"""Of a quick calibration: what people wait for without asking why."""
-COPIES: Final[tuple[CopyName, ...]] = ("file", "memory", "save", "save_memory")
+SECONDS: Final = QUICK.seconds
+"""Of a quick calibration."""
+LOAD: Final = 0.1
+"""Seconds of load before the driver is asked for the state of a link: one that idles retrains
+within some ten milliseconds."""
+AWAKE: Final = 0.2
+"""Seconds of a kernel that wake the clocks of a GPU: an idle one runs at a fifth of its clock."""
+PROBE: Final = 64 * MIB
+"""Bytes of a sentinel's copy to the GPU, and half of those of its copy in memory."""
+START: Final = "start"
+"""Name of the group of what can be sampled once only: fresh memory, contexts, the first write."""
 
 
 def backend_name(backend: str) -> str:
@@ -70,21 +76,33 @@ def scratch_folder(folder: Path | None) -> Path:
     return folder if folder is not None else Path(tempfile.gettempdir())
 
 
+@dataclass(frozen=True)
+class Job:
+    """What one calibration is to do; `start` is when it began, on the clock of `perf_counter`."""
+
+    backend: str
+    folder: Path
+    scope: Scope
+    ledger: Ledger
+    listener: Progress
+    start: float
+    name: str = "here"
+
+
 def calibrate(
     *,
-    name: str = "here",
     emulate_gpus: int | None = None,
     backend: str = "auto",
     scratch: Path | None = None,
     progress: Progress | None = None,
-    seconds: float = SECONDS,
+    seconds: float | None = None,
+    full: bool = False,
+    ledger: Ledger | None = None,
 ) -> Machine:
     """This computer as a machine in which every number was measured now.
 
     Parameters
     ----------
-    name
-        Name of the machine.
     emulate_gpus
         How many GPUs to stand in for in RAM; 1 unless given. Only on the host backend.
     backend
@@ -94,7 +112,11 @@ def calibrate(
     progress
         Told what is being measured.
     seconds
-        Time to take, roughly; every cell is measured at least once.
+        Time to take, roughly; what every prediction needs is measured at least once.
+    full
+        Measure everything, many times: three minutes.
+    ledger
+        Where samples are kept; groups that it has already are not measured again.
 
     Raises
     ------
@@ -104,29 +126,171 @@ def calibrate(
         There is no room for the buffers or the scratch file.
 
     """
+    start = perf_counter()
     chosen = backend_name(backend)
     if emulate_gpus is not None and chosen == "cuda":
         raise UnavailableError(
             "emulated GPUs need the host backend", hint="give --backend host with --emulate-gpus"
         )
-    folder = scratch_folder(scratch)
-    about = discover(folder)
-    listener = progress or Quiet()
-    budget = Budget(perf_counter(), seconds)
-    with _device(chosen) as device:
-        gpus = [gpu.index for gpu in about.gpus] if chosen == "cuda" else []
-        gpus = gpus or list(range(emulate_gpus or 1))
-        context = [_context(device, gpu) for gpu in gpus]
-        with (
-            _quick_switches(),
-            open_arena(device, gpus, folder, about.cores, listener) as arena,
-        ):
-            found = Found(name, about, gpus, context, emulated=device.emulated)
-            _measure(device, arena, found, budget, listener)
+    scope = FULL if full else QUICK
+    if seconds is not None:
+        scope = replace(
+            scope, seconds=seconds, cold_s=scope.cold_s * min(1.0, seconds / scope.seconds)
+        )
+    job = Job(
+        chosen, scratch_folder(scratch), scope, ledger or Ledger(), progress or Quiet(), start
+    )
+    with _measured(job, emulate_gpus, lambda _group: True) as found:
+        machine = machine_of(found, job.folder)
+        return coupled(machine, joint.joints(found.cells))
+
+
+def recalibrate_link(
+    machine: Machine,
+    link: str,
+    *,
+    backend: str = "auto",
+    scratch: Path | None = None,
+    progress: Progress | None = None,
+    full: bool = False,
+) -> Machine:
+    """The calibrated `machine` with one link measured again; all else keeps its numbers and dates.
+
+    Parameters
+    ----------
+    machine
+        This computer, as an earlier calibration found it.
+    link
+        Name of the link, or its ends: `pcie0`, `host0->gpu0`.
+    backend, scratch, progress, full
+        As for `calibrate`.
+
+    Raises
+    ------
+    InputError
+        If the machine has no such link, or none that is measured here.
+
+    """
+    start = perf_counter()
+    name = wanted_link(machine, link)
+    scope = FULL if full else QUICK
+    job = Job(
+        backend_name(backend),
+        scratch_folder(scratch),
+        scope,
+        Ledger(),
+        progress or Quiet(),
+        start,
+        machine.name,
+    )
+    count = sum(isinstance(node, Hbm) for node in machine.nodes.values())
+    emulate = count if job.backend == "host" else None
+    with _measured(job, emulate, lambda group: group.link == name) as found:
+        return relinked(machine, name, found)
+
+
+@contextlib.contextmanager
+def _measured(
+    job: Job, emulate_gpus: int | None, wanted: Callable[[Group], bool]
+) -> Iterator[Found]:
+    """What the wanted groups of cells found."""
+    about = discover(job.folder)
+    gpus = [gpu.index for gpu in about.gpus] if job.backend == "cuda" else []
+    gpus = gpus or list(range(emulate_gpus or 1))
+    with _started(job.backend, gpus) as future, _quick_switches():
+
+        def device() -> Backend:
+            backend, _ = future.result()
+            backend.attach(gpus[0])  # in this thread too
+            return backend
+
+        with open_arena(device, gpus, job.folder, about.cores, job.scope, job.listener) as arena:
+            backend, context = future.result()
+            found = Found(job.name, about, gpus, emulated=backend.emulated)
+            found.by = "planner calibrate --full" if job.scope.full else "planner calibrate"
             found.when = datetime.now(tz=UTC).date().isoformat()
             found.host = platform.node()
-            machine = machine_of(found, folder)
-            return _couple(device, arena, machine, found, budget, listener)
+            _wake(backend, arena, found)
+            found.cells = _start_cells(job.ledger, [*arena.first, *context], found.when)
+            _sample(job, arena, found, backend, wanted)
+            yield found
+
+
+def _sample(
+    job: Job, arena: Arena, found: Found, backend: Backend, wanted: Callable[[Group], bool]
+) -> None:
+    """Run the campaign, and put what it found beside what was there."""
+    found.axes = axes_of(arena, found.about.cores)
+    first = found.cells
+
+    def so_far() -> Machine:
+        cells = [cell for group in job.ledger.groups.values() for cell in group]
+        return machine_of(replace(found, cells=[c for c in cells if c.taken]), job.folder)
+
+    plan = Plan(backend, arena, found.gpus, found.axes, so_far)
+    every = plan.groups()
+    groups = [group for group in every if wanted(group)]
+    scope = job.scope
+    seconds = scope.seconds
+    if len(groups) < len(every):  # one link: as long as its groups take, and no longer
+        own = sum(group.weight for group in groups)
+        seconds = min(seconds, perf_counter() - job.start + own + scope.reserve / 3)
+    campaign = Campaign(
+        start=job.start,
+        seconds=seconds,
+        reserve=min(scope.reserve, seconds / 10),
+        ledger=job.ledger,
+        listener=job.listener,
+        sentinels=_sentinels(arena) if scope.full else (),
+    )
+    found.cells = [*first, *campaign.run(groups)]
+    redone = sum(cell.redone > 0 for cell in found.cells)
+    if redone:
+        found.note = f"{redone} of {len(found.cells)} cells were disturbed and taken again"
+
+
+def _start_cells(ledger: Ledger, cells: Sequence[Cell], when: str) -> list[Cell]:
+    """What can be sampled once only: of the first start where a calibration is gone on with."""
+    if START not in ledger.groups:
+        ledger.keep(START, cells, when)
+    return ledger.groups[START]
+
+
+def _sentinels(arena: Arena) -> list[Sentinel]:
+    """A copy to the first GPU, and a copy in memory by one thread."""
+    gpu = min(arena.devices)
+    walk = arena.walks(gpu)[0]
+    size = min(PROBE, arena.size)
+    half = min(2 * PROBE, arena.size)
+
+    def link() -> float:
+        return min(arena.bench.copies(gpu, walk.pairs(1, size), size) for _ in range(3))
+
+    def memory() -> float:
+        start = perf_counter()
+        copy_memory(arena.pinned.address, arena.pageable.address, half)
+        return perf_counter() - start
+
+    return [Sentinel("link", link), Sentinel("memory", memory)]
+
+
+def _wake(backend: Backend, arena: Arena, found: Found) -> None:
+    """Wake clocks and links, and ask the driver for the state of the links while they work.
+
+    An idle GPU shows the slowest generation of its link.
+    """
+    for k, gpu in enumerate(found.gpus):
+        if not backend.emulated and arena.scope.full:
+            backend.compute(gpu, lambda: None)(AWAKE)
+        inward, outward = arena.loads(gpu)
+        with Background(inward, ALWAYS), Background(outward, ALWAYS):
+            sleep(LOAD)
+            if not backend.emulated:
+                seen = {one.index: one for one in read_gpus(Path("/")).gpus}
+                gpus = [seen.get(g.index, g) if g.index == gpu else g for g in found.about.gpus]
+                found.about = replace(found.about, gpus=tuple(gpus))
+        if backend.emulated and k == 0:
+            return  # emulated links do not sleep
 
 
 @contextlib.contextmanager
@@ -140,81 +304,34 @@ def _quick_switches() -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
+_Started = Future[tuple[Backend, list[Cell]]]
+
+
 @contextlib.contextmanager
-def _device(name: str) -> Iterator[Backend]:
-    device = open_backend(name)
-    try:
-        yield device
-    finally:
-        device.close()
+def _started(name: str, gpus: Sequence[int]) -> Iterator[_Started]:
+    """The backend with a context on each GPU, made by a thread while files and memory are made.
+
+    Importing CuPy and making contexts takes seconds, most of them outside the interpreter.
+    """
+    opened: list[Backend] = []
+
+    def work() -> tuple[Backend, list[Cell]]:
+        device = open_backend(name)
+        opened.append(device)
+        return device, [_context(device, gpu) for gpu in gpus]
+
+    with ThreadPoolExecutor(1, "calibration start") as pool:
+        try:
+            yield pool.submit(work)
+        finally:
+            pool.shutdown(wait=True)
+            for device in opened:
+                device.close()
 
 
-def _context(device: Backend, gpu: int) -> float:
+def _context(device: Backend, gpu: int) -> Cell:
     """Seconds until the GPU can be used; only the first caller in a process pays them."""
     start = perf_counter()
     device.attach(gpu)
     device.release(device.allocate(gpu, 4096))
-    return perf_counter() - start
-
-
-def _measure(
-    device: Backend, arena: Arena, found: Found, budget: Budget, listener: Progress
-) -> None:
-    """Everything but the joint runs."""
-    listener.note("calibrating: memory and disk")
-    found.setup = costs.setup(device, arena.team, found.gpus, min(arena.size, COST), arena.file)
-    for gpu in found.gpus:
-        found.allocate[gpu] = costs.allocation(device, gpu, (MIB, 64 * MIB, 256 * MIB))
-    found.reads["buffered"] = disk.reads(arena.cold, arena.cold_size, 2, direct=False)
-    found.reads["direct"] = disk.reads(arena.cold, arena.cold_size, 2, direct=True)
-    found.write_rate = arena.write_rate
-    listener.note("calibrating: copies")
-    cells: list[Cell] = []
-    for gpu in found.gpus:
-        cells += arena.link_cells(gpu, ROUNDS)
-    cells += arena.peer_cells(found.gpus, 3)
-    axes = tables.worker_counts(found.about.cores), tables.ring_sizes(found.about.cores, arena.size)
-    for copy in COPIES:
-        own = axes if copy in ("file", "memory") else (axes[0], axes[1][1:3] or axes[1])
-        cells += arena.table_cells(copy, own, SLICE)
-        found.axes[copy] = own
-    sample(cells, ROUNDS, deadline=budget.until(0.5))
-    found.cells = cells
-    found.overhead = {copy: arena.overhead(copy) for copy in COPIES}
-    _both_ways(arena, found)
-
-
-def _both_ways(arena: Arena, found: Found) -> None:
-    """Both directions at once; real GPUs tell their link meanwhile, since idle links slow down."""
-    for gpu in found.gpus:
-        inward, outward = arena.walks(gpu)
-        seconds = DUPLEX if found.emulated else LOAD
-        with ThreadPoolExecutor(1) as pool:
-            busy = pool.submit(copies.duplex, arena.bench, gpu, inward, outward, seconds)
-            if not found.emulated:
-                sleep(LOAD / 4)
-                seen = {one.index: one for one in read_gpus(Path("/")).gpus}
-                gpus = tuple(seen[g.index] if g.index == gpu else g for g in found.about.gpus)
-                found.about = replace(found.about, gpus=gpus)
-            found.duplex[gpu] = busy.result()
-
-
-def _couple(
-    device: Backend,
-    arena: Arena,
-    machine: Machine,
-    found: Found,
-    budget: Budget,
-    listener: Progress,
-) -> Machine:
-    """The machine with what DMA leaves of the copies, from runs of the real pipeline."""
-    listener.note("calibrating: copies beside DMA")
-    runs: list[Joint] = []
-    for k, copy in enumerate(COPIES):
-        counts = found.axes[copy][0]
-        # The kinds left share what is left of the time.
-        share = budget.spent() + (1.0 - budget.spent()) / (len(COPIES) - k)
-        runs += joint.run(
-            device, machine, copy, arena.stock(), counts, deadline=budget.until(share)
-        )
-    return coupled(machine, runs)
+    return Cell(("context", gpu), None, clean=[perf_counter() - start])

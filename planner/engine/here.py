@@ -21,18 +21,21 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from planner.engine import calibrate as calibration
+from planner.engine.calibration.ledger import Ledger
 from planner.engine.folder import cache_folder
+from planner.errors import InputError
 from planner.machine.discover import discover
 from planner.machine.schema import Hbm, Machine
 
 if TYPE_CHECKING:
     from planner.engine.progress import Progress
 
-LAYOUT: Final = 2
+LAYOUT: Final = 3
 """Of the cache file, and of what a calibration measures; raise it when either changes."""
 WAIT: Final = 60.0
 """Seconds to wait for another process that calibrates. Two at once would disturb each other, but
-after four calibrations' time the other one hangs, and a disturbed answer is better than none."""
+after four calibrations' time the other one hangs, or does a full one, and a disturbed answer is
+better than none."""
 POLL: Final = 0.1
 """Seconds between two looks at the lock."""
 
@@ -57,6 +60,8 @@ def here(
     recalibrate: bool = False,
     emulate_gpus: int | None = None,
     progress: Progress | None = None,
+    full: bool = False,
+    resume: bool = False,
 ) -> Machine:
     """This computer, from the cache or calibrated now.
 
@@ -70,6 +75,10 @@ def here(
         How many GPUs to stand in for in host memory; what the cache has, or 1, unless given.
     progress
         Told how far a calibration is, and how old an answer from the cache.
+    full
+        Where it is measured: everything, in three minutes.
+    resume
+        Go on with a full calibration that was interrupted.
 
     Raises
     ------
@@ -87,13 +96,107 @@ def here(
     with _alone(path.with_suffix(".lock")):
         # Another process may have measured while this one waited for it.
         found = _read(path, None)
-        if found is not None and found.at > began and _suits(found.machine, emulate_gpus):
+        if (
+            found is not None
+            and found.at > began
+            and not full
+            and _suits(found.machine, emulate_gpus)
+        ):
             return found.machine
+        if full:
+            return _fully(path, chosen, emulate_gpus, progress, resume=resume)
         machine: Machine = calibration.calibrate(
             backend=chosen, emulate_gpus=emulate_gpus, progress=progress
         )
         _write(path, machine, progress)
     return machine
+
+
+def _fully(
+    path: Path,
+    backend: str,
+    emulate_gpus: int | None,
+    progress: Progress | None,
+    *,
+    resume: bool,
+) -> Machine:
+    """This computer, calibrated in full; what is finished stays where that is interrupted."""
+    ledger = _ledger(path, emulate_gpus, progress, resume=resume)
+    try:
+        machine: Machine = calibration.calibrate(
+            backend=backend,
+            emulate_gpus=emulate_gpus,
+            progress=progress,
+            full=True,
+            ledger=ledger,
+        )
+    except KeyboardInterrupt:
+        if ledger.groups:
+            _say(progress, "what is finished is kept: planner calibrate --resume goes on")
+        raise
+    _write(path, machine, progress)
+    if kept := ledger.finish(_beside(path, "samples")):
+        _say(progress, f"every sample is in {kept}")
+    return machine
+
+
+def mend(
+    link: str, *, backend: str = "auto", full: bool = False, progress: Progress | None = None
+) -> Machine:
+    """This computer with one link measured again; all else keeps its numbers and dates.
+
+    Parameters
+    ----------
+    link
+        Its name in the machine file, or its ends: `pcie0`, `host0->gpu0`.
+    backend, full, progress
+        As for `here`.
+
+    Raises
+    ------
+    InputError
+        There is no calibration to mend, or it has no such link.
+    UnavailableError
+        The backend needs what this computer lacks.
+
+    """
+    chosen = calibration.backend_name(backend)
+    path = _path(chosen)
+    with _alone(path.with_suffix(".lock")):
+        kept = _read(path, progress)
+        if kept is None:
+            raise InputError(
+                "this computer is not calibrated, so no link of it can be measured again",
+                hint="run: planner calibrate",
+            )
+        machine = calibration.recalibrate_link(
+            kept.machine, link, backend=chosen, progress=progress, full=full
+        )
+        _write(path, machine, progress)
+    return machine
+
+
+def _beside(path: Path, what: str) -> Path:
+    """A file of another kind for the same hardware: the samples, or what is finished so far."""
+    return path.with_name(path.name.replace("here-", f"{what}-", 1))
+
+
+def _ledger(
+    path: Path, emulate_gpus: int | None, progress: Progress | None, *, resume: bool
+) -> Ledger:
+    """Where a full calibration keeps what it has finished."""
+    unfinished = _beside(path, "unfinished")
+    mark = f"{path.stem}, {emulate_gpus or 1} emulated at most"
+    old = Ledger.open(unfinished, mark)
+    done = ", ".join(old.groups)
+    if resume and old.groups:
+        _say(progress, f"going on with the calibration that was interrupted; it has {done}")
+        return old
+    if resume:
+        _say(progress, "there is no interrupted full calibration: everything is measured")
+    elif old.groups:
+        _say(progress, "an interrupted full calibration is given up; --resume would go on with it")
+    return Ledger(unfinished, mark)
 
 
 def _path(backend: str) -> Path:

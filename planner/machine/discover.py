@@ -33,6 +33,8 @@ class Discovery:
         RLIMIT_MEMLOCK.
     gpus, driver, no_gpu
         What the driver shows; `no_gpu` is the reason where that is nothing.
+    virtualization
+        Which hypervisor this is a guest of.
     """
 
     cores: int
@@ -49,6 +51,7 @@ class Discovery:
     gpus: tuple[Gpu, ...]
     driver: str | None
     no_gpu: str | None
+    virtualization: str | None = None
 
     @property
     def usable_memory_bytes(self) -> int | None:
@@ -118,4 +121,5 @@ def discover(
         gpus=found.gpus,
         driver=found.driver,
         no_gpu=found.reason,
+        virtualization=system.virtualization(root),
     )

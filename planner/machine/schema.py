@@ -253,7 +253,10 @@ def _version(value: Any) -> Any:
 
 
 class Machine(_Strict):
-    """A whole machine: what `planner` knows of the hardware before it predicts anything."""
+    """A whole machine: what `planner` knows of the hardware before it predicts anything.
+
+    `warnings` say what is wrong with the hardware: a link that runs below what it can do.
+    """
 
     version: Annotated[Literal[1], BeforeValidator(_version)] = 1
     name: str = Field(min_length=1)
@@ -265,6 +268,7 @@ class Machine(_Strict):
     links: dict[str, Link] = {}
     ports: dict[str, Port] = {}
     replicate: dict[str, Annotated[str, AfterValidator(check_range)]] = {}
+    warnings: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _names_exist(self) -> Machine:

@@ -209,3 +209,17 @@ def file_system(root: Path, path: Path) -> FileSystem | None:
         return FileSystem(best[1], best[2], best[0], None, None)
     free, total = space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize
     return FileSystem(best[1], best[2], best[0], free, total)
+
+
+def virtualization(root: Path) -> str | None:
+    """Which hypervisor this computer is a guest of, `None` on bare metal or where nothing says.
+
+    The processor's flag tells that there is one; its vendor's name for the machine, which.
+    """
+    flags = re.search(r"^flags\s*:(.*)$", read_text(root / "proc/cpuinfo") or "", re.MULTILINE)
+    kind = read_text(root / "sys/hypervisor/type")
+    if kind is None and (flags is None or "hypervisor" not in flags[1].split()):
+        return None
+    vendor = read_text(root / "sys/class/dmi/id/sys_vendor")
+    product = read_text(root / "sys/class/dmi/id/product_name")
+    return kind or " ".join(filter(None, (vendor, product))) or "virtual machine"

@@ -12,6 +12,9 @@ def machine_text(machine: Machine, style: Style, *, saved: str | None = None) ->
     """The page of a machine: its nodes, both directions of its links, its sources."""
     kind = "   emulated: HBM stands in RAM" if machine.emulated else ""
     lines = [style.paint(style.spell(machine.name), "strong") + style.spell(kind), ""]
+    for warning in machine.warnings:
+        lines += [style.paint(line, "bad") for line in prose(f"WARNING: {warning}", style, hang=2)]
+        lines.append("")
     lines += _node_lines(machine, style)
     lines += ["", *_link_lines(machine, style)]
     copies = _copy_rows(machine)

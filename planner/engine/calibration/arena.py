@@ -7,11 +7,12 @@ finds its memory there.
 from __future__ import annotations
 
 import contextlib
+import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter
 from typing import Final
 
 import psutil
@@ -20,10 +21,15 @@ from planner.engine import pagecache
 from planner.engine.backends.base import Backend
 from planner.engine.calibration import copies, disk, tables
 from planner.engine.calibration.copies import Walk
-from planner.engine.calibration.device import DeviceBench, Memory
+from planner.engine.calibration.costs import timed
+from planner.engine.calibration.device import THREADS, DeviceBench, Memory
+from planner.engine.calibration.disk import ColdFile
+from planner.engine.calibration.duplex import Load
 from planner.engine.calibration.joint import Stock
 from planner.engine.calibration.rounds import Cell
+from planner.engine.calibration.scope import FEW_CORES, Scope
 from planner.engine.calibration.sides import FileSide, MemorySide, SinkSide
+from planner.engine.memory import HostBuffer, Ring
 from planner.engine.pattern import Pattern
 from planner.engine.progress import Progress
 from planner.engine.scratch import Scratch, require_space
@@ -33,30 +39,13 @@ from planner.machine.schema import CopyName
 from planner.plan.schema import FileSource
 
 MIB: Final = 1 << 20
-SMALL: Final = 256 * MIB
-"""Bytes of each buffer and of the scratch file on a computer of few cores, where memory is slow."""
-LARGE: Final = 1024 * MIB
-"""The same on a server: 20 ms of DMA at 50 GB/s, and many chunks for each of its workers."""
 SHARE: Final = 16
 """Part of the free memory that one buffer takes at most: there are about five of them."""
-COLD: Final = 128 * MIB
-"""Bytes that are read from the disk itself: 60 ms at 2 GB/s for each pass."""
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """How long a calibration may take."""
-
-    start: float
-    seconds: float
-
-    def until(self, share: float) -> float:
-        """The instant at which that share of the time is gone."""
-        return self.start + share * self.seconds
-
-    def spent(self) -> float:
-        """The share of the time that is gone."""
-        return (perf_counter() - self.start) / self.seconds
+ROOM: Final = 4
+"""Part of the free disk space that the cold file takes at most."""
+LEAST: Final = 32 * MIB
+FRESH: Final = 256 * MIB
+"""Bytes of which the first touch and the registration are timed."""
 
 
 @dataclass
@@ -65,15 +54,15 @@ class Arena:
 
     bench: DeviceBench
     team: Team
+    scope: Scope
     size: int
     file: Path
-    cold: Path
-    cold_size: int
+    cold: ColdFile
     folder: Path
     pinned: Memory
     pageable: Memory
     devices: dict[int, Memory]
-    write_rate: float
+    first: list[Cell]
     sides: dict[CopyName, FileSide | MemorySide | SinkSide] = field(default_factory=dict)
 
     def walks(self, gpu: int) -> tuple[Walk, Walk]:
@@ -81,29 +70,47 @@ class Arena:
         device = self.devices[gpu]
         return Walk(device, self.pinned), Walk(self.pinned, device)
 
-    def link_cells(self, gpu: int, rounds: int) -> list[Cell]:
-        """Single and queued copies of one GPU's link, pageable ones, and copies inside it."""
+    def loads(self, gpu: int) -> tuple[Load, Load]:
+        """Both directions of a GPU's link, as loads that go on and on."""
         inward, outward = self.walks(gpu)
-        device = self.devices[gpu]
-        found = list(copies.cells(self.bench, gpu, f"h2d{gpu}", inward, rounds))
-        found += copies.cells(self.bench, gpu, f"d2h{gpu}", outward, rounds)
-        plain = Walk(device, self.pageable), Walk(self.pageable, device)
-        found += copies.pageable_cells(self.bench, gpu, f"h2d_pageable{gpu}", plain[0])
-        found += copies.pageable_cells(self.bench, gpu, f"d2h_pageable{gpu}", plain[1])
-        halves = _half(device, 0), _half(device, 1)
-        found += copies.cells(self.bench, gpu, f"local{gpu}", Walk(*halves), 3)
-        return found
+        return Load(self.bench, gpu, inward), Load(self.bench, gpu, outward)
 
-    def peer_cells(self, gpus: Sequence[int], rounds: int) -> list[Cell]:
-        """Copies from each GPU to each other one."""
-        found: list[Cell] = []
-        for source in gpus:
-            for target in gpus:
-                if source != target:
-                    walk = Walk(self.devices[target], self.devices[source])
-                    name = f"peer{source}-{target}"
-                    found += copies.cells(self.bench, source, name, walk, rounds)
-        return found
+    def walk_of(self, name: str) -> tuple[int, Walk]:
+        """The GPU that works, and the way through two blocks, of a curve by its name.
+
+        `h2d0`, `d2h_pageable1_hot`, `local0`, `peer0-1`, `apart0-1`.
+        """
+        base = name.removesuffix("_hot")
+        numbers = re.search(r"(\d+)(?:-(\d+))?$", base)
+        if numbers is None:
+            raise ValueError(f"{name} names no GPU")
+        kind, gpu = base[: numbers.start()], int(numbers[1])
+        device = self.devices[gpu]
+        if kind in ("peer", "apart"):
+            return gpu, Walk(self.devices[int(numbers[2])], device)
+        if kind == "local":
+            return gpu, Walk(_half(device, 0), _half(device, 1))
+        host = self.pageable if "pageable" in kind else self.pinned
+        inward = kind.startswith("h2d")
+        return gpu, Walk(device, host) if inward else Walk(host, device)
+
+    def curve_cells(self, name: str, alone: Sequence[int], queued: Sequence[int]) -> list[Cell]:
+        """The cells of the curve of that name."""
+        gpu, walk = self.walk_of(name)
+        if name.endswith("_hot"):
+            base = name.removesuffix("_hot")
+            return list(copies.hot_cells(self.bench, gpu, base, walk, alone))
+        return list(copies.cells(self.bench, gpu, name, walk, (alone, queued)))
+
+    def refinement(self) -> copies.Refinement:
+        """What looks for sizes between those of curves."""
+        walks: dict[str, tuple[int, Walk]] = {}
+
+        def make(name: str, size: int) -> Cell:
+            gpu, walk = walks.setdefault(name, self.walk_of(name))
+            return copies.one(self.bench, gpu, walk, name, size)
+
+        return copies.Refinement(make)
 
     def table_cells(
         self, copy: CopyName, axes: tuple[Sequence[int], Sequence[int]], seconds: float
@@ -116,13 +123,13 @@ class Arena:
         found = list(tables.cells(copy, side.side, ring, axes, seconds))
         if isinstance(side, SinkSide):
             for cell in found:
-                cell.run = _emptied(side, cell)
+                cell.run = _emptied(side, cell.run)
         return found
 
-    def overhead(self, copy: CopyName) -> float:
+    def overhead_cells(self, copy: CopyName) -> list[Cell]:
         """The interpreter's seconds for one chunk."""
         ring = self.pinned.view
-        return tables.per_chunk(self.sides[copy].side, ring) if ring is not None else 0.0
+        return [] if ring is None else [tables.per_chunk_cell(copy, self.sides[copy].side, ring)]
 
     def stock(self) -> Stock:
         """What joint runs move."""
@@ -130,13 +137,12 @@ class Arena:
         return Stock(self.file, self.pageable, self.devices[first], self.folder, self.size)
 
 
-def _emptied(side: SinkSide, cell: Cell) -> Callable[[], float]:
-    """The cell's sample on an empty file: emptying is not timed, the rate is the sample's own."""
-    plain = cell.run
+def _emptied(side: SinkSide, plain: Callable[[], float] | None) -> Callable[[], float]:
+    """A sample on an empty file: emptying is not timed, the rate is the sample's own."""
 
     def run() -> float:
         side.fresh()
-        return plain()
+        return plain() if plain is not None else 0.0
 
     return run
 
@@ -151,16 +157,25 @@ def _half(block: Memory, which: int) -> Memory:
 
 @contextlib.contextmanager
 def open_arena(
-    device: Backend, gpus: Sequence[int], folder: Path, cores: int, listener: Progress
+    start: Callable[[], Backend],
+    gpus: Sequence[int],
+    folder: Path,
+    cores: int,
+    scope: Scope,
+    listener: Progress,
 ) -> Iterator[Arena]:
     """Make everything, and give it all back.
 
     Parameters
     ----------
-    device, gpus
-        The backend, and the GPUs to measure.
+    start
+        Gives the backend; called when what needs none is made, so it may still be starting.
+    gpus
+        The GPUs to measure.
     folder, cores
         Where the scratch files go, and how many threads work.
+    scope
+        How much of everything.
     listener
         Told what is being made.
 
@@ -170,33 +185,62 @@ def open_arena(
         If the disk has no room for the scratch files.
 
     """
-    most = SMALL if cores <= tables.FEW_CORES else LARGE
-    size = min(most, max(32 * MIB, psutil.virtual_memory().available // SHARE))
+    most = scope.stock_few if cores <= FEW_CORES else scope.stock
+    size = min(most, max(LEAST, psutil.virtual_memory().available // SHARE))
     size -= size % (4 * MIB)
     with contextlib.ExitStack() as undo:
         inside = Path(undo.enter_context(tempfile.TemporaryDirectory(".planner", dir=folder)))
         require_space(inside, 4 * size)
+        team = Team(cores, Stop(), "calibration")
+        undo.callback(team.close)
+        first = [_fresh(team, min(size, FRESH))]
         listener.note(f"calibrating: scratch file in {folder}")
         file = Scratch(inside, "warm", size, Pattern(1))
         file.write(sync=False)
-        bench = DeviceBench(device)
+        cold, write = _cold(inside, size, scope, file.path)
+        first.append(write)
+        undo.callback(cold.close)
+        device = start()
+        bench = DeviceBench(device, min(cores, THREADS))
         undo.callback(bench.close)
         pinned, pageable = bench.pinned(size), bench.pageable(size)
         Pattern(2).fill(pageable.owner.array, cores)
-        cold = inside / "cold"
-        cold_size = min(size, COLD)
-        rate = disk.write_rate(cold, cold_size, pageable.owner.view[: 16 * MIB])
-        pagecache.drop((FileSource(path=str(cold), offset=0, size_bytes=cold_size),))
         devices = {gpu: bench.device(gpu, size) for gpu in gpus}
-        team = Team(cores, Stop(), "calibration")
-        undo.callback(team.close)
         arena = Arena(
-            bench, team, size, file.path, cold, cold_size, inside, pinned, pageable, devices, rate
+            bench, team, scope, size, file.path, cold, inside, pinned, pageable, devices, first
         )
         _sides(arena, undo)
         pagecache.warm((FileSource(path=str(file.path), offset=0, size_bytes=size),))
         yield arena
         arena.sides.clear()
+
+
+def _fresh(team: Team, size: int) -> Cell:
+    """The first touch of memory by this process: the only sample of fresh memory that there is."""
+    ring = Ring(team.size, 1, max(1, size // team.size))
+    try:
+        seconds = timed(lambda: team.run(ring.touch))
+    finally:
+        ring.close()
+    return Cell(("setup", "fresh", size), None, clean=[seconds])
+
+
+def _cold(folder: Path, size: int, scope: Scope, warm: Path) -> tuple[ColdFile, Cell]:
+    """A file on the disk that is in no cache of this system, and how fast it was written.
+
+    Its bytes are those of the warm file: a disk that compresses would be too fast with zeros.
+    """
+    path = folder / "cold"
+    room = shutil.disk_usage(folder).free // ROOM
+    wanted = min(scope.cold, room) if scope.full else min(scope.cold, size)
+    wanted = max(LEAST, wanted - wanted % disk.REQUEST)
+    block = HostBuffer(min(size, 16 * MIB))
+    with warm.open("rb", buffering=0) as source:
+        source.readinto(block.view)
+    written, rate = disk.write_cold(path, wanted, block.view, scope.cold_s)
+    block.close()
+    cold = ColdFile(path, written, scope.requests, scope.readers, scope.read_s)
+    return cold, Cell(("disk", "write"), None, is_rate=True, clean=[rate])
 
 
 def _sides(arena: Arena, undo: contextlib.ExitStack) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 
-from planner.engine.calibration import disk, tables
-from planner.engine.calibration.copies import curve_of, interference, queued_rate
-from planner.engine.calibration.disk import Reads
+from planner.engine.calibration import costs, disk, duplex, tables
+from planner.engine.calibration.copies import curve_of, queued_rate
+from planner.engine.calibration.degraded import link_warning
 from planner.engine.calibration.rounds import Cell, disturbed
 from planner.engine.calibration.statistics import typical
 from planner.machine.curve import Curve
@@ -23,9 +24,9 @@ from planner.machine.schema import (
     Hbm,
     Link,
     Machine,
+    Port,
     Provenance,
     Ram,
-    Setup,
 )
 from planner.machine.tables import CopyTable
 
@@ -41,18 +42,22 @@ class Found:
     name: str
     about: Discovery
     gpus: list[int]
-    context: list[float]
     emulated: bool
+    by: str = "planner calibrate"
     when: str = ""
     host: str = ""
-    setup: Setup = field(default_factory=Setup)
-    allocate: dict[int, Curve] = field(default_factory=dict)
-    reads: dict[str, Reads | None] = field(default_factory=dict)
-    write_rate: float = 0.0
+    note: str | None = None
     cells: list[Cell] = field(default_factory=list)
-    axes: dict[CopyName, tuple[Sequence[int], Sequence[int]]] = field(default_factory=dict)
-    overhead: dict[CopyName, float] = field(default_factory=dict)
-    duplex: dict[int, tuple[float, float]] = field(default_factory=dict)
+    axes: Mapping[CopyName, tuple[Sequence[int], Sequence[int]]] = field(default_factory=dict)
+
+    def cell(self, *key: object) -> Cell | None:
+        """The cell of a key, `None` where it was not sampled."""
+        return next((c for c in self.cells if c.key == key and c.taken), None)
+
+    def value(self, *key: object) -> float | None:
+        """The median of a cell."""
+        cell = self.cell(*key)
+        return None if cell is None else cell.summary().median
 
 
 def machine_of(found: Found, folder: Path) -> Machine:
@@ -62,46 +67,80 @@ def machine_of(found: Found, folder: Path) -> Machine:
         "disk0": _disk(about, folder),
         "host0": _host(found),
     }
-    links: dict[str, Any] = {"storage0": _storage(found)}
     for k, gpu in enumerate(found.gpus):
-        nodes[f"gpu{k}"] = _gpu(found, k, gpu)
-        links[f"pcie{k}"] = _pcie(found, k, gpu)
-    links |= _peers(found)
+        nodes[f"gpu{k}"] = _gpu(found, gpu)
+    links = {name: link for name in link_names(found) if (link := link_of(found, name))}
+    ports, shared = _ports(found)
+    for name, port in shared.items():
+        if name in links:
+            links[name] = links[name].model_copy(update={"ports": (port, None)})
     return Machine(
         name=found.name,
         description="this computer, measured by `planner calibrate`",
         emulated=found.emulated,
         hardware=_hardware(found),
-        sources={SOURCE: _provenance(found)},
+        sources={SOURCE: provenance(found, found.cells)},
         nodes=nodes,
         links=links,
+        ports=ports,
+        warnings=warnings_of(links),
     )
 
 
-def _provenance(found: Found) -> Provenance:
-    spreads = [cell.summary().spread for cell in found.cells]
-    samples = sorted(cell.summary().samples for cell in found.cells)
+def warnings_of(links: Mapping[str, Link]) -> tuple[str, ...]:
+    """What is wrong with the links, for people to read."""
+    found = (link_warning(name, link) for name, link in links.items())
+    return tuple(text for text in found if text is not None)
+
+
+def link_names(found: Found) -> list[str]:
+    """The links that a calibration of these GPUs has."""
+    count = len(found.gpus)
+    pairs = count * (count - 1) // 2
+    return ["storage0", *(f"pcie{k}" for k in range(count)), *(f"nvlink{k}" for k in range(pairs))]
+
+
+def link_of(found: Found, name: str) -> Link | None:
+    """One link from the cells, `None` where nothing of it was measured."""
+    if name == "storage0":
+        return _storage(found)
+    if name.startswith("pcie"):
+        k = int(name.removeprefix("pcie"))
+        return _pcie(found, k, found.gpus[k])
+    i, j = list(combinations(range(len(found.gpus)), 2))[int(name.removeprefix("nvlink"))]
+    return _peer(found, i, j)
+
+
+def provenance(found: Found, cells: Sequence[Cell]) -> Provenance:
+    """Where the numbers of some cells come from."""
+    seen = [cell.summary() for cell in cells if cell.taken]
+    # One sample has no spread, so it counts only where nothing has any.
+    several = [one for one in seen if one.samples > 1] or seen
+    samples = sorted(one.samples for one in seen)
     return Provenance(
         kind="measured",
         where=f"{found.host or 'this computer'}, {found.about.cpu or 'unknown processor'}",
         when=found.when,
-        by="planner calibrate",
+        by=found.by,
         samples=max(1, samples[len(samples) // 2]) if samples else None,
-        spread=typical(spreads),
-        disturbed=disturbed(found.cells),
+        spread=typical(one.spread for one in several),
+        disturbed=disturbed(cells),
+        note=found.note,
     )
 
 
 def _hardware(found: Found) -> dict[str, str]:
     about = found.about
+    real = not found.emulated
     facts: dict[str, object] = {
         "cpu": about.cpu,
         "cores": about.cores,
         "kernel": about.kernel,
+        "virtualization": about.virtualization,
         "filesystem": about.filesystem.kind if about.filesystem else None,
         "huge_pages": about.huge_pages,
-        "driver": about.driver if not found.emulated else None,
-        "gpu": None if found.emulated else ", ".join(gpu.name for gpu in about.gpus),
+        "driver": about.driver if real else None,
+        "gpu": ", ".join(gpu.name for gpu in about.gpus) if real else None,
         "date": found.when,
     }
     return {key: str(value) for key, value in facts.items() if value is not None}
@@ -122,7 +161,9 @@ def _host(found: Found) -> Ram:
     about = found.about
     rates: dict[CopyName, CopyTable] = {}
     for copy, axes in found.axes.items():
-        table = tables.table(copy, _of(found.cells, copy), axes, found.overhead[copy])
+        own = [c for c in found.cells if isinstance(c.key, tuple) and c.key[0] == copy]
+        overhead = found.value("overhead", copy) or 0.0
+        table = tables.table(copy, own, axes, overhead)
         if table is not None:
             rates[copy] = table
     return Ram(
@@ -132,32 +173,25 @@ def _host(found: Found) -> Ram:
         cores=about.cores,
         cache=about.cache.size_bytes if about.cache else None,
         copy_rates=rates,
-        setup=found.setup,
+        setup=costs.setup_of(found.cells),
+        issue=found.value("issue", found.gpus[0]) or 0.0,
     )
 
 
-def _of(cells: Sequence[Cell], copy: CopyName) -> list[Cell]:
-    """The cells of one copy table."""
-    return [c for c in cells if isinstance(c.key, tuple) and c.key[0] == copy]
-
-
-def _storage(found: Found) -> Link:
-    reading = disk.forward(found.reads.get("buffered"), found.reads.get("direct"))
-    return Link(
-        kind="storage",
-        ends=("disk0", "host0"),
-        forward=reading,
-        backward=disk.backward([found.write_rate]),
-    )
+def _storage(found: Found) -> Link | None:
+    reading, writing = disk.forward(found.cells), disk.backward(found.cells)
+    if reading is None and writing is None:
+        return None
+    return Link(kind="storage", ends=("disk0", "host0"), forward=reading, backward=writing)
 
 
 def _device(found: Found, gpu: int) -> Gpu | None:
     return next((g for g in found.about.gpus if g.index == gpu), None)
 
 
-def _gpu(found: Found, k: int, gpu: int) -> Hbm:
+def _gpu(found: Found, gpu: int) -> Hbm:
     real = None if found.emulated else _device(found, gpu)
-    local = curve_of(f"local{gpu}", _copies(found.cells))
+    local = curve_of(f"local{gpu}", found.cells)
     capacity = real.memory_bytes if real else found.about.usable_memory_bytes or EMULATED_BYTES
     return Hbm(
         kind="hbm",
@@ -170,30 +204,21 @@ def _gpu(found: Found, k: int, gpu: int) -> Hbm:
         # A kernel that reads moves every byte once, a copy inside the memory twice.
         rate=2 * local.rate if local else None,
         local=local,
-        context=found.context[k],
-        allocate=found.allocate[gpu],
+        context=found.value("context", gpu) or 0.0,
+        allocate=costs.allocation(found.cells, gpu),
     )
 
 
-def _copies(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells of curves: their keys end in a size and say how the copy was made."""
-    return [c for c in cells if isinstance(c.key, tuple) and c.key[1] in ("alone", "queued")]
-
-
-def _pcie(found: Found, k: int, gpu: int) -> Link:
+def _pcie(found: Found, k: int, gpu: int) -> Link | None:
     real = None if found.emulated else _device(found, gpu)
     inward, outward = (_direction(found, gpu, way) for way in ("h2d", "d2h"))
-    beside_in, beside_out = found.duplex[gpu]
+    if inward is None and outward is None:
+        return None
     return Link(
         kind="pcie",
         ends=("host0", f"gpu{k}"),
-        # What one direction loses while the other is at work is charged to the one that loses.
-        forward=inward.model_copy(
-            update={"against": interference(inward.rate, beside_in, beside_out)}
-        ),
-        backward=outward.model_copy(
-            update={"against": interference(outward.rate, beside_out, beside_in)}
-        ),
+        forward=inward,
+        backward=outward,
         generation=real.generation if real else None,
         width=real.width if real else None,
         max_generation=real.max_generation if real else None,
@@ -201,36 +226,93 @@ def _pcie(found: Found, k: int, gpu: int) -> Link:
     )
 
 
-def _direction(found: Found, gpu: int, way: str) -> Direction:
-    cells = _copies(found.cells)
+def _direction(found: Found, gpu: int, way: str) -> Direction | None:
     wanted: Mapping[CurveName, str] = {
         "pinned": f"{way}{gpu}",
         "pageable": f"{way}_pageable{gpu}",
         "pageable_hot": f"{way}_pageable{gpu}_hot",
     }
-    curves = {name: curve for name, key in wanted.items() if (curve := curve_of(key, cells))}
-    rate = queued_rate(f"{way}{gpu}", cells) or curves["pinned"].rate
-    return Direction(rate=max(rate, curves["pinned"].rate), curves=curves)
+    curves = {n: curve for n, key in wanted.items() if (curve := curve_of(key, found.cells))}
+    if "pinned" not in curves:
+        return None
+    rate = queued_rate(f"{way}{gpu}", found.cells) or curves["pinned"].rate
+    return Direction(
+        rate=max(rate, curves["pinned"].rate), curves=curves, against=_against(found, gpu, way)
+    )
 
 
-def _peers(found: Found) -> dict[str, Link]:
-    """A link between each two GPUs that reach each other."""
-    cells = _copies(found.cells)
-    links: dict[str, Link] = {}
-    for i, one in enumerate(found.gpus):
-        for j in range(i + 1, len(found.gpus)):
-            other = found.gpus[j]
-            ways = [curve_of(f"peer{a}-{b}", cells) for a, b in ((one, other), (other, one))]
-            forward, backward = (
-                Direction(rate=c.rate, curves={"peer": c}) if c else None for c in ways
-            )
-            if forward is None and backward is None:
-                continue
-            links[f"nvlink{len(links)}"] = Link(
-                kind="interconnect" if found.emulated else "nvlink",
-                ends=(f"gpu{i}", f"gpu{j}"),
-                forward=forward,
-                backward=backward,
-                peer_access=True,
-            )
-    return links
+def _against(found: Found, gpu: int, way: str) -> float:
+    """What this direction loses while the other is at work: it is charged for that itself."""
+    own = found.value("duplex", gpu, way, 0)
+    if own is None:
+        return 0.0
+    seen = []
+    for cell in found.cells:
+        key = cell.key
+        if isinstance(key, tuple) and key[:3] == ("duplex", gpu, way) and key[3] and cell.taken:
+            other = cell.second()
+            if other is not None:
+                seen.append((cell.summary().median, other))
+    return duplex.interference(own, seen)
+
+
+def _peer(found: Found, i: int, j: int) -> Link | None:
+    """The link between two GPUs: with peer access, or staged through the host by the driver."""
+    one, other = found.gpus[i], found.gpus[j]
+    directions: list[Direction | None] = []
+    access = False
+    for a, b in ((one, other), (other, one)):
+        curves: dict[CurveName, Curve] = {}
+        if (curve := curve_of(f"peer{a}-{b}", found.cells)) is not None:
+            curves["peer"] = curve
+            access = True
+        if (curve := curve_of(f"apart{a}-{b}", found.cells)) is not None:
+            curves["peer_off"] = curve
+        best = max((c.rate for c in curves.values()), default=0.0)
+        directions.append(Direction(rate=best, curves=curves) if curves else None)
+    if directions == [None, None]:
+        return None
+    return Link(
+        kind="interconnect" if found.emulated else "nvlink",
+        ends=(f"gpu{i}", f"gpu{j}"),
+        forward=directions[0],
+        backward=directions[1],
+        peer_access=access,
+    )
+
+
+def _ports(found: Found) -> tuple[dict[str, Port], dict[str, str]]:
+    """What GPUs share on their way to the host: the ports, and each link's port."""
+    count = len(found.gpus)
+    alone = {
+        way: [found.value("duplex", gpu, way, 0) or 0.0 for gpu in found.gpus]
+        for way in ("h2d", "d2h")
+    }
+
+    def pair(way: str, i: int, j: int) -> float | None:
+        cell = found.cell("together", way, i, j)
+        second = None if cell is None else cell.second()
+        return None if cell is None or second is None else cell.summary().median + second
+
+    if count < 2 or not all(alone["h2d"]) or not all(alone["d2h"]):
+        return {}, {}
+    shared = {
+        way: duplex.shared(rates, lambda i, j, way=way: pair(way, i, j))  # type: ignore[misc]
+        for way, rates in alone.items()
+    }
+    ports: dict[str, Port] = {}
+    owner: dict[str, str] = {}
+    for group in sorted(set(shared["h2d"] + shared["d2h"])):
+        if any(f"pcie{k}" in owner for k in group):
+            continue  # one port a link; the other direction's grouping differs only by noise
+
+        def most(way: str, group: tuple[int, ...] = group) -> float | None:
+            """What two of them reach together: a wire that three share carries no more."""
+            if group not in shared[way]:
+                return None
+            return max(pair(way, i, j) or 0.0 for i, j in combinations(group, 2)) or None
+
+        name = f"uplink{len(ports)}"
+        ports[name] = Port(forward=most("h2d"), backward=most("d2h"))
+        owner |= {f"pcie{k}": name for k in group}
+    return ports, owner

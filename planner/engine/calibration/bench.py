@@ -43,3 +43,6 @@ class Bench(Protocol):
         Each pair is (destination, offset, source, offset); each copy has `size` bytes. All are
         issued on one stream of `gpu` before any is waited for.
         """
+
+    def issue(self, gpu: int, pairs: Sequence[tuple[Block, int, Block, int]], size: int) -> float:
+        """Seconds that the caller spends on issuing each of so many copies, before any arrives."""

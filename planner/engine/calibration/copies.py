@@ -1,4 +1,4 @@
-"""Single copies by size, alone and queued, and both directions of a link at once.
+"""Single copies by size, alone and queued.
 
 Every copy walks on through both buffers, so that no byte is met again while it may be in a cache:
 that is how weights and batches are copied. The hot pageable copy is the exception and says so.
@@ -6,32 +6,28 @@ that is how weights and batches are copied. The hot pageable copy is the excepti
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median
 from typing import Final
 
 from planner.engine.calibration.bench import Bench, Block
-from planner.engine.calibration.fit import curve, grid
+from planner.engine.calibration.fit import curve
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.statistics import Summary
 from planner.machine.curve import Curve
 
 Key = tuple[str, str, int]
 """Name of the curve, `alone` or `queued`, and bytes."""
+APART: Final = 1.5
+"""Sizes closer than this have nothing between them that is worth a cell."""
+STRAIGHT: Final = 0.02
+"""A copy of the middle size that takes 2 % more or less than the line between its neighbours bends
+the curve: the halves are looked at too."""
 
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
-ALONE: Final = tuple(grid(4 * KIB, 256 * MIB))
-"""4 KiB to 256 MiB: below is all latency, above all rate."""
-QUEUED: Final = (4 * KIB, 64 * KIB, MIB, 4 * MIB, 16 * MIB)
-"""Small copies tell the gap, large ones the rate of a queue."""
-PAGEABLE: Final = (256 * KIB, MIB, 8 * MIB, 64 * MIB, 256 * MIB)
-"""The driver changes its method, and the source leaves the caches, between 1 and 64 MiB."""
-HOT: Final = 8 * MIB
-"""A buffer that stays in the last-level cache of any server when it is copied again and again."""
 BATCH_BYTES: Final = 64 * MIB
 """Bytes of a batch of queued copies at most: 1.2 ms at 55 GB/s, 8 ms where memory is slow."""
 BATCH: Final = 64
@@ -95,37 +91,96 @@ Probe = Callable[[Bench, int, Walk, int], float]
 """Seconds of copies of one size."""
 
 
-def _cell(probe: Probe, bench: Bench, gpu: int, walk: Walk, key: Key, rounds: int) -> Cell:
+def _cell(probe: Probe, bench: Bench, gpu: int, walk: Walk, key: Key) -> Cell:
     """The cell that probes the size at the end of its key."""
 
     def run() -> float:
         return probe(bench, gpu, walk, key[2])
 
-    return Cell(key, run, rounds=rounds)
+    return Cell(key, run, resident=True)
 
 
-def cells(bench: Bench, gpu: int, name: str, walk: Walk, rounds: int) -> Iterator[Cell]:
-    """The cells of one pinned (or peer, or local) curve; large sizes take part in fewer rounds."""
-    for size in sizes_for(walk, ALONE):
-        few = rounds if size <= 16 * MIB else min(rounds, 3)
-        yield _cell(alone, bench, gpu, walk, (name, "alone", size), few)
-    for size in sizes_for(walk, QUEUED):
-        yield _cell(queued, bench, gpu, walk, (name, "queued", size), 3)
+def one(bench: Bench, gpu: int, walk: Walk, name: str, size: int) -> Cell:
+    """The cell of one size of a curve: of one place again and again if it is a hot one."""
+    probe = again if name.endswith("_hot") else alone
+    return _cell(probe, bench, gpu, walk, (name, "alone", size))
 
 
-def pageable_cells(bench: Bench, gpu: int, name: str, walk: Walk) -> Iterator[Cell]:
-    """The cells of the pageable curves: walking on (cold), and the same place again (hot)."""
-    for size in sizes_for(walk, PAGEABLE):
-        yield _cell(alone, bench, gpu, walk, (name, "alone", size), 3)
-    for size in sizes_for(walk, [s for s in PAGEABLE if s <= HOT]):
-        yield _cell(again, bench, gpu, walk, (f"{name}_hot", "alone", size), 3)
+def cells(
+    bench: Bench,
+    gpu: int,
+    name: str,
+    walk: Walk,
+    sizes: tuple[Sequence[int], Sequence[int]],
+) -> Iterator[Cell]:
+    """The cells of one pinned (or peer, or local) curve, of copies alone and in a queue."""
+    for size in sizes_for(walk, sizes[0]):
+        yield _cell(alone, bench, gpu, walk, (name, "alone", size))
+    for size in sizes_for(walk, sizes[1]):
+        yield _cell(queued, bench, gpu, walk, (name, "queued", size))
+
+
+def hot_cells(
+    bench: Bench, gpu: int, name: str, walk: Walk, sizes: Sequence[int]
+) -> Iterator[Cell]:
+    """The cells of copies of one place again and again."""
+    for size in sizes_for(walk, sizes):
+        yield _cell(again, bench, gpu, walk, (f"{name}_hot", "alone", size))
+
+
+@dataclass(slots=True)
+class Refinement:
+    """Finds the sizes between those of curves that are worth a cell of their own.
+
+    First the middle of every interval; then, where a middle was off the line between its
+    neighbours, the middles of its two halves. `make` gives the cell of a size of a named curve.
+    """
+
+    make: Callable[[str, int], Cell]
+    tried: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    depth: int = 0
+
+    def __call__(self, found: Sequence[Cell]) -> list[Cell]:
+        """The cells to sample next, none when there is nothing left to learn."""
+        times: dict[str, dict[int, float]] = {}
+        for (name, kind, size), cell in _keyed(found):
+            if kind == "alone" and cell.taken:
+                times.setdefault(name, {})[size] = cell.summary().median
+        self.depth += 1
+        if self.depth == 1:
+            spans = [
+                (name, low, high)
+                for name, own in times.items()
+                for low, high in pairwise(sorted(own))
+            ]
+        elif self.depth == 2:
+            spans = list(self._bent(times))
+        else:
+            spans = []
+        return [new for span in spans if (new := self._middle(*span)) is not None]
+
+    def _bent(self, times: dict[str, dict[int, float]]) -> Iterator[tuple[str, int, int]]:
+        for (name, middle), (low, high) in self.tried.items():
+            own = times.get(name, {})
+            if middle in own and low in own and high in own:
+                line = own[low] + (own[high] - own[low]) * (middle - low) / (high - low)
+                if abs(own[middle] / line - 1) > STRAIGHT:
+                    yield name, low, middle
+                    yield name, middle, high
+
+    def _middle(self, name: str, low: int, high: int) -> Cell | None:
+        if high < low * APART * APART:
+            return None
+        middle = round((low * high) ** 0.5 / 4096) * 4096
+        self.tried[name, middle] = (low, high)
+        return self.make(name, middle)
 
 
 def _keyed(cells: Sequence[Cell]) -> Iterator[tuple[Key, Cell]]:
     """The cells of copies, with what they measured."""
     for cell in cells:
         key = cell.key
-        if isinstance(key, tuple) and key[1] in ("alone", "queued"):
+        if isinstance(key, tuple) and len(key) == 3 and key[1] in ("alone", "queued"):
             yield key, cell
 
 
@@ -133,7 +188,7 @@ def curve_of(name: str, cells: Sequence[Cell]) -> Curve | None:
     """The curve of the cells of that name, `None` if there are none."""
     found: dict[str, dict[int, Summary]] = {"alone": {}, "queued": {}}
     for (own, kind, size), cell in _keyed(cells):
-        if own == name:
+        if own == name and cell.taken:
             found[kind][size] = cell.summary()
     if not found["alone"]:
         return None
@@ -145,41 +200,6 @@ def queued_rate(name: str, cells: Sequence[Cell]) -> float | None:
     rates = [
         (size, size / cell.summary().median)
         for (own, kind, size), cell in _keyed(cells)
-        if own == name and kind == "queued"
+        if own == name and kind == "queued" and cell.taken
     ]
     return max(rates)[1] if rates else None
-
-
-def duplex(
-    bench: Bench, gpu: int, inward: Walk, outward: Walk, seconds: float
-) -> tuple[float, float]:
-    """Bytes/s of each direction while both are at work for `seconds`: (into the GPU, out of it)."""
-    size = min(16 * MIB, *(min(w.target.size, w.source.size) for w in (inward, outward)))
-    ready = threading.Barrier(2)
-    rates = [0.0, 0.0]
-
-    def work(k: int, walk: Walk) -> None:
-        ready.wait()
-        start = time.perf_counter()
-        done = 0
-        while True:
-            bench.copies(gpu, walk.pairs(4, size), size)
-            done += 4 * size
-            elapsed = time.perf_counter() - start
-            if elapsed >= seconds:
-                rates[k] = done / elapsed
-                return
-
-    other = threading.Thread(target=work, args=(1, outward))
-    other.start()
-    work(0, inward)
-    other.join()
-    return rates[0], rates[1]
-
-
-def interference(alone_rate: float, beside: float, other: float) -> float:
-    """Bytes of this direction's capacity that a byte of the opposite one takes.
-
-    `alone_rate` is this direction alone, `beside` what is left of it while the other moves `other`.
-    """
-    return max(0.0, (alone_rate - beside) / other) if other > 0 else 0.0

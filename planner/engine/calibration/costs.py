@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping as Table, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from time import perf_counter
 from typing import Final
 
 from planner.engine.backends.base import Backend
+from planner.engine.calibration.rounds import Cell
+from planner.engine.calibration.statistics import Summary, middle, typical
 from planner.engine.memory import HostBuffer, Mapping, Ring
 from planner.engine.team import Team
 from planner.engine.waits import Stop
@@ -18,10 +20,109 @@ from planner.machine.schema import Setup
 MIB: Final = 1 << 20
 FREE: Final = 1e15
 """Bytes/s that stand for a call that does nothing: a petabyte in a second."""
-ROUNDS: Final = 3
+PAGE: Final = 4096
+"""Bytes whose registration is all latency."""
+CALLS: Final = 5
+"""Such registrations in one sample."""
+BLOCKS: Final = (MIB, 64 * MIB, 256 * MIB)
+"""Bytes of device memory whose allocation is timed."""
+MAPPED: Final = 256 * MIB
+"""Bytes of a cached file that are mapped: minor faults of 256 MiB take some 30 ms."""
 
 
-def _timed(work: Callable[[], object]) -> float:
+@dataclass(slots=True)
+class Costs:
+    """What the probes need: who registers, who touches, which GPUs are reached, a cached file."""
+
+    backend: Backend
+    team: Team
+    gpus: Sequence[int]
+    size: int
+    file: Path
+
+    def touch(self) -> float:
+        """Seconds in which all workers together touch `size` bytes of new memory."""
+        ring = Ring(self.team.size, 1, max(1, self.size // self.team.size))
+        try:
+            return timed(lambda: self.team.run(ring.touch))
+        finally:
+            ring.close()
+
+    def register(self, buffer: HostBuffer) -> tuple[float, float]:
+        """Seconds of pinning a touched buffer, and of undoing it."""
+        address, size = buffer.address, buffer.size
+        pinned = timed(lambda: self.backend.register(address, size))
+        return pinned, timed(lambda: self.backend.unregister(address))
+
+    def start_workers(self) -> float:
+        """Seconds of starting a team whose threads reach the GPUs."""
+
+        def attach(_number: int) -> None:
+            for gpu in self.gpus:
+                self.backend.attach(gpu)
+
+        start = perf_counter()
+        team = Team(self.team.size, Stop(), "calibration")
+        try:
+            team.run(attach)
+            return perf_counter() - start
+        finally:
+            team.close()
+
+    def mapping(self) -> tuple[float, float]:
+        """Seconds of touching a new mapping of the cached file, and of pinning it then."""
+        made = Mapping(str(self.file), 0, min(MAPPED, self.file.stat().st_size))
+        region = made.region
+        try:
+            touched = timed(made.touch)
+            pinned = timed(
+                lambda: self.backend.register(region.address, region.size, read_only=True)
+            )
+            self.backend.unregister(region.address)
+        finally:
+            made.close()
+        return touched, pinned
+
+    def maps(self) -> bool:
+        """Whether a device can reach a file's mapping.
+
+        Emulated GPUs do not count: host threads reach a mapping for next to nothing, which no
+        driver matches, and every load would be planned around it.
+        """
+        across = ("disk", "ram")
+        return (
+            not self.backend.emulated
+            and self.backend.lacks("mmap", across, list(self.gpus)) is None
+        )
+
+    def cells(self) -> Iterator[Cell]:
+        """All costs of host memory."""
+        buffer = HostBuffer(self.size)
+        buffer.touch(self.team.size)
+        small = HostBuffer(PAGE)
+        small.touch()
+
+        def both(cell: Cell, pair: tuple[float, float]) -> float:
+            cell.also.append(pair[1])
+            return pair[0]
+
+        yield Cell(("setup", "touch", self.size), self.touch, threads=self.team.size)
+        pinned = Cell(("setup", "register", self.size), None)
+        pinned.run = lambda: both(pinned, self.register(buffer))
+        yield pinned
+        yield Cell(
+            ("setup", "register", PAGE),
+            lambda: middle(self.register(small)[0] for _ in range(CALLS)),
+        )
+        yield Cell(("setup", "workers", self.team.size), self.start_workers, self.team.size)
+        if self.maps():
+            mapped = Cell(("setup", "map", min(MAPPED, self.file.stat().st_size)), None)
+            mapped.run = lambda: both(mapped, self.mapping())
+            yield mapped
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds that it takes."""
     start = perf_counter()
     work()
     return perf_counter() - start
@@ -31,116 +132,77 @@ def _rate(size: int, seconds: float) -> float:
     return min(FREE, size / seconds) if seconds > 0 else FREE
 
 
-def touches(team: Team, size: int) -> list[float]:
-    """Seconds of touching `size` bytes by all workers together, each time in new memory."""
-    found = []
-    for _ in range(ROUNDS):
-        slot = max(1, size // team.size)
-        ring = Ring(team.size, 1, slot)
-        start = perf_counter()
-        team.run(ring.touch)
-        found.append(perf_counter() - start)
-        ring.close()
-    return found
-
-
-def start_workers(count: int, gpus: list[int], backend: Backend) -> float:
-    """Seconds of starting a team whose threads reach the GPUs: the median of a few."""
-
-    def attach(_number: int) -> None:
-        for gpu in gpus:
-            backend.attach(gpu)
-
-    def start() -> None:
-        team = Team(count, Stop(), "calibration")
-        team.run(attach)
-        found.append(team)
-
-    found: list[Team] = []
-    seconds = median(_timed(start) for _ in range(ROUNDS))
-    for team in found:
-        team.close()
-    return seconds
-
-
-def setup(backend: Backend, team: Team, gpus: list[int], size: int, file: Path) -> Setup:
-    """All costs of host memory, for `size` bytes.
-
-    Parameters
-    ----------
-    backend, team, gpus
-        What registers, who touches, and which GPUs the workers reach.
-    size
-        Bytes to touch and register.
-    file
-        A file in the page cache to map; its first `size` bytes, or all.
-
-    """
-    touched = touches(team, size)
-    buffer = HostBuffer(size)
-    buffer.touch(team.size)
-    registered, undone = [], []
-    for _ in range(ROUNDS):
-        registered.append(_timed(lambda: backend.register(buffer.address, size)))
-        undone.append(_timed(lambda: backend.unregister(buffer.address)))
-    small = []
-    for _ in range(5):
-        small.append(_timed(lambda: backend.register(buffer.address, 4096)))
-        backend.unregister(buffer.address)
-    buffer.close()
-    latency = min(median(small), min(registered) / 2)
+def setup_of(cells: Sequence[Cell]) -> Setup:
+    """The block of the machine file from the cells of this module."""
+    own = {c.key[1:]: c for c in cells if isinstance(c.key, tuple) and c.key[0] == "setup"}
+    seen: dict[str, tuple[int, Summary, float | None]] = {
+        name: (size, cell.summary(), cell.second())
+        for (name, size), cell in own.items()
+        if size != PAGE and cell.taken
+    }
+    small = own.get(("register", PAGE))
+    latency = small.summary().median if small is not None and small.taken else 0.0
+    rates = {name: _rate(size, found.median) for name, (size, found, _) in seen.items()}
+    if "register" in seen:
+        size, found, undone = seen["register"]
+        latency = min(latency, found.median / 2)
+        rates["register"] = _rate(size, found.median - latency)
+        rates["unregister"] = _rate(size, undone or 0.0)
+    if "map" in seen:
+        size, found, pinned = seen["map"]
+        rates["map_touch"] = _rate(size, found.median)
+        rates["register_file"] = _rate(size, found.median + (pinned or 0.0))
+    workers = seen.get("workers")
     return Setup(
-        touch_fresh=_rate(size, touched[0]),
-        touch_recycled=_rate(size, median(touched[1:])),
-        register_rate=_rate(size, median(registered) - latency),
+        touch_fresh=rates.get("fresh"),
+        touch_recycled=rates.get("touch"),
+        register_rate=rates.get("register"),
         register_latency=latency,
-        unregister=_rate(size, median(undone)),
-        register_file=_map_rate(backend, file, gpus),
-        workers=start_workers(team.size, gpus, backend),
-        spread=(max(touched) - min(touched)) / 2 / median(touched),
+        unregister=rates.get("unregister"),
+        register_file=rates.get("register_file"),
+        host_alloc=rates.get("host_alloc"),
+        map_touch=rates.get("map_touch"),
+        workers=workers[1].median if workers is not None else 0.0,
+        spread=typical(found.spread for _, found, _ in seen.values()),
     )
 
 
-def _map_rate(backend: Backend, file: Path, gpus: list[int]) -> float | None:
-    """Bytes/s of mapping a cached file and registering it in place, where the device can.
+def allocation_cells(backend: Backend, gpu: int) -> Iterator[Cell]:
+    """Allocations of device memory."""
 
-    Not offered with emulated GPUs: host threads reach a mapping for next to nothing, which no
-    driver matches, and every load would be planned around it.
-    """
-    if backend.emulated or backend.lacks("mmap", ("disk", "ram"), gpus) is not None:
+    def allocate(size: int) -> float:
+        start = perf_counter()
+        buffer = backend.allocate(gpu, size)
+        seconds = perf_counter() - start
+        backend.release(buffer)
+        return seconds
+
+    for size in BLOCKS:
+
+        def run(size: int = size) -> float:
+            return allocate(size)
+
+        yield Cell(("allocate", gpu, size), run)
+
+
+def allocation(cells: Sequence[Cell], gpu: int) -> Curve | None:
+    """Seconds of allocating device memory by bytes, `None` where that was not sampled."""
+    times: Table[int, float] = {
+        c.key[2]: c.summary().median
+        for c in cells
+        if isinstance(c.key, tuple) and c.key[:2] == ("allocate", gpu) and c.taken
+    }
+    if not times:
         return None
-    size = file.stat().st_size
-
-    def work() -> None:
-        one = Mapping(str(file), 0, size)
-        one.touch()
-        backend.register(one.region.address, one.region.size, read_only=True)
-        made.append(one)
-
-    made: list[Mapping] = []
-    times = []
-    for _ in range(ROUNDS):
-        times.append(_timed(work))
-        backend.unregister(made[-1].region.address)
-        made[-1].close()
-    return _rate(size, median(times))
-
-
-def allocation(backend: Backend, gpu: int, sizes: tuple[int, ...]) -> Curve:
-    """Seconds of allocating device memory by bytes."""
-    times: dict[int, float] = {}
-    for size in sizes:
-        found = []
-        for _ in range(ROUNDS):
-            start = perf_counter()
-            buffer = backend.allocate(gpu, size)
-            found.append(perf_counter() - start)
-            backend.release(buffer)
-        times[size] = median(found)
-    small, large = min(sizes), max(sizes)
-    rate = _rate(large - small, max(times[large] - times[small], 1e-12))
+    small, large = min(times), max(times)
+    rate = _rate(max(1, large - small), max(times[large] - times[small], 1e-12))
     return Curve(
-        points=tuple(Point(size_bytes=s, seconds=max(times[s], 1e-9)) for s in sizes),
+        points=tuple(Point(size_bytes=s, seconds=max(times[s], 1e-9)) for s in sorted(times)),
         latency=max(1e-9, min(times.values())),
         rate=rate,
     )
+
+
+def issue_cell(work: Callable[[], float], gpu: int) -> Cell:
+    """What one call of the driver costs its caller, among many small copies."""
+    return Cell(("issue", gpu), work)

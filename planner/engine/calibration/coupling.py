@@ -139,16 +139,22 @@ def coupled(machine: Machine, joints: Sequence[Joint]) -> Machine:
     `one_slot`. Runs of fewer bytes settle what waking the workers takes (`Setup.wake`), in turns
     with all of this: it is what short runs take longer than their rate says.
     """
-    longest = {joint.copy: 0 for joint in joints}
-    for joint in joints:
-        longest[joint.copy] = max(longest[joint.copy], joint.size)
-    long = [joint for joint in joints if joint.size == longest[joint.copy]]
-    short = [joint for joint in joints if joint.size < longest[joint.copy]]
+    long, short = _by_length(joints)
     for _ in range(TURNS if short else 1):
         machine = _shares(machine, long)
         if short:
             machine = with_wake(machine, _wake(machine, short))
     return machine
+
+
+def _by_length(joints: Sequence[Joint]) -> tuple[list[Joint], list[Joint]]:
+    """The longest run of each shape, and the shorter runs of shapes that were run twice."""
+    longest: dict[tuple[CopyName, Shape], int] = {}
+    for joint in joints:
+        key = (joint.copy, joint.shape)
+        longest[key] = max(longest.get(key, 0), joint.size)
+    long = [joint for joint in joints if joint.size == longest[joint.copy, joint.shape]]
+    return long, [joint for joint in joints if joint not in long]
 
 
 def with_wake(machine: Machine, seconds: float) -> Machine:

@@ -12,7 +12,7 @@ from planner.engine.calibration.copies import BATCH
 from planner.engine.memory import HostBuffer
 
 THREADS: Final = 8
-"""Threads that touch memory before anything is timed."""
+"""Threads that touch memory before anything is timed, at most."""
 
 
 @dataclass(eq=False)
@@ -30,8 +30,9 @@ class Memory:
 class DeviceBench:
     """See `bench.Bench`."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, threads: int = THREADS) -> None:
         self.backend = backend
+        self.threads = threads
         self.emulated = backend.emulated
         self._lanes: dict[Engine, Lane] = {}
         self._blocks: list[Memory] = []
@@ -47,7 +48,7 @@ class DeviceBench:
     def pageable(self, size: int) -> Memory:
         """Ordinary host memory, touched."""
         buffer = HostBuffer(size)
-        buffer.touch(THREADS)
+        buffer.touch(self.threads)
         block = Memory(size, buffer.address, buffer.view, owner=buffer)
         self._blocks.append(block)
         return block
@@ -93,6 +94,17 @@ class DeviceBench:
         end = perf_counter()
         lane.log.clear()
         return end - start
+
+    def issue(self, gpu: int, pairs: Sequence[tuple[Any, int, Any, int]], size: int) -> float:
+        """Seconds that issuing each copy takes its caller."""
+        lane = self._lane(gpu, pairs[0][0], pairs[0][2])
+        parts = [(t.address + i, s.address + j, size) for t, i, s, j in pairs]
+        start = perf_counter()
+        lane.copy_parts(0, parts)
+        end = perf_counter()
+        lane.wait(0)
+        lane.log.clear()
+        return (end - start) / len(parts)
 
     def _lane(self, gpu: int, target: Memory, source: Memory) -> Lane:
         """The lane for a pair of blocks, made when it is first needed."""

@@ -9,44 +9,44 @@ from __future__ import annotations
 import mmap
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from planner.engine.calibration.statistics import Summary, summary
+from planner.engine.calibration.rounds import Cell
+from planner.engine.calibration.statistics import Summary
+from planner.engine.memory import Mapping
 from planner.machine.curve import Curve, Point
-from planner.machine.schema import Direction
+from planner.machine.schema import CurveName, Direction
 
 MIB: Final = 1 << 20
-REQUESTS: Final = (1 * MIB, 4 * MIB)
-"""Bytes of the requests whose time alone is measured: readers ask for 1 to 4 MiB."""
-READERS: Final = 4
-"""Threads that read together. Four requests of 4 MiB are 16 MiB under way, more than the product
-of rate and latency of any one disk (10 GB/s times 1 ms is 10 MB)."""
-SLICE: Final = 0.12
-"""Seconds of one sample: a virtual disk answers 4 MiB in about 2 ms, so that is some 50 reads."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reads:
-    """Samples of one way of reading: seconds of a lone request by bytes, and the rate together."""
-
-    alone: dict[int, Summary]
-    together: Summary
+REQUEST: Final = 4 * MIB
+"""Bytes of the requests of several readers: they ask for 1 to 4 MiB."""
+LEAST: Final = 64 * MIB
+"""Bytes that are written whatever the time: sixteen readers of 4 MiB each find something."""
+FLUSH: Final = 256 * MIB
+"""Bytes after which what was written is brought to the disk."""
+MAPPED: Final = (4 * MIB, 16 * MIB)
+"""Bytes of the parts of a cold mapping that are touched: more than any read-ahead."""
 
 
 class Reader:
     """Reads a file once through, in requests, so that no byte of it is met twice."""
 
-    def __init__(self, path: Path, size: int, *, direct: bool) -> None:
+    def __init__(
+        self, path: Path, size: int, *, direct: bool, largest: int, readers: int, seconds: float
+    ) -> None:
+        self.path = path
         self.size = size
         self.direct = direct
+        self.seconds = seconds
         self.at = 0
         self.handle = os.open(path, os.O_RDONLY | (os.O_DIRECT if direct else 0))
         # Page-aligned, as direct reads need it; touched, so that no page fault is timed.
-        self.buffers = [mmap.mmap(-1, max(REQUESTS)) for _ in range(READERS)]
+        sizes = [min(largest, size), *[min(REQUEST, size)] * (readers - 1)]
+        self.buffers = [mmap.mmap(-1, room) for room in sizes]
         for buffer in self.buffers:
             buffer.write(b"\1" * len(buffer))
 
@@ -56,9 +56,13 @@ class Reader:
         for buffer in self.buffers:
             buffer.close()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Start again at the front, with nothing of the file in the page cache."""
         self.at = 0
+        self.drop()
+
+    def drop(self) -> None:
+        """Let the page cache forget the file: another reader may have brought parts of it in."""
         os.posix_fadvise(self.handle, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def request(self, length: int, buffer: mmap.mmap, offset: int) -> None:
@@ -73,10 +77,11 @@ class Reader:
         wait for all of them.
         """
         count, spent = 0, 0.0
-        end = time.perf_counter() + SLICE
+        self.drop()
+        end = time.perf_counter() + self.seconds
         while True:
             if self.at + length > self.size:
-                self._forget()
+                self.forget()
             start = time.perf_counter()
             self.request(length, self.buffers[0], self.at)
             now = time.perf_counter()
@@ -86,16 +91,17 @@ class Reader:
             if now >= end:
                 return spent / count
 
-    def together(self, pool: ThreadPoolExecutor) -> float:
-        """Bytes/s of `READERS` threads that read neighbouring requests."""
-        length = REQUESTS[-1]
-        step = length * READERS
+    def together(self, readers: int) -> float:
+        """Bytes/s of so many threads that read neighbouring requests."""
+        length = min(REQUEST, self.size)
+        step = length * readers
+        self.drop()
         if self.at + step > self.size:
-            self._forget()
+            self.forget()
         steps = max(1, (self.size - self.at) // step)
         start = time.perf_counter()
-        end = start + SLICE
-        first, done = self.at, [0] * READERS
+        end = start + self.seconds
+        first, done = self.at, [0] * readers
 
         def read(k: int) -> None:
             for turn in range(steps):
@@ -104,86 +110,159 @@ class Reader:
                 if time.perf_counter() >= end:
                     return
 
-        list(pool.map(read, range(READERS)))
+        with ThreadPoolExecutor(readers) as pool:
+            list(pool.map(read, range(readers)))
         elapsed = time.perf_counter() - start
-        self.at = first + max(done) * READERS
+        self.at = first + max(done) * readers
         return sum(done) / elapsed
 
-
-def reads(path: Path, size: int, rounds: int, *, direct: bool) -> Reads | None:
-    """Samples of cold reads of the first `size` bytes of a file, `None` where it cannot be read so.
-
-    Parameters
-    ----------
-    path, size
-        A file whose bytes are on the disk (synced); it is dropped from the page cache first.
-    rounds
-        Samples of each cell.
-    direct
-        Around the page cache (`O_DIRECT`), which not every file system offers.
-
-    """
-    try:
-        reader = Reader(path, size, direct=direct)
-    except OSError:
-        return None
-    times: dict[int, list[float]] = {length: [] for length in REQUESTS}
-    rates: list[float] = []
-    try:
-        reader._forget()  # noqa: SLF001 - of this module
-        with ThreadPoolExecutor(READERS) as pool:
-            for _ in range(rounds):
-                for length in REQUESTS:
-                    times[length].append(reader.alone(length))
-                rates.append(reader.together(pool))
-    except OSError:
-        return None
-    finally:
-        reader.close()
-    return Reads({length: summary(found) for length, found in times.items()}, summary(rates))
+    def mapped(self, length: int) -> float:
+        """Seconds in which one thread brings `length` bytes in by touching a mapping of them."""
+        self.drop()
+        if self.at + length > self.size:
+            self.forget()
+        one = Mapping(str(self.path), self.at, length)
+        try:
+            start = time.perf_counter()
+            one.touch()
+            return time.perf_counter() - start
+        finally:
+            one.close()
+            self.at += length
 
 
-def write_rate(path: Path, size: int, block: memoryview) -> float:
-    """Bytes/s of writing `size` bytes and waiting until they are on the disk.
+@dataclass
+class ColdFile:
+    """A file on the disk, and the readers of it; what cannot be read in some way has no cells."""
 
-    The file stays, with `size` bytes of the `block` repeated: it serves the reads afterwards.
+    path: Path
+    size: int
+    requests: Sequence[int]
+    readers: Sequence[int]
+    seconds: float
+    open: list[Reader] = field(default_factory=list)
+
+    def cells(self, *, mapped: bool) -> Iterator[Cell]:
+        """Cold reads through the page cache, around it, and (if asked) through a mapping.
+
+        File systems without `O_DIRECT` refuse it when the file is opened, or when it is read.
+        """
+        for name in ("buffered", "direct"):
+            reader = self._reader(direct=name == "direct")
+            if reader is not None:
+                yield from self._cells(name, reader)
+        if mapped and (reader := self._reader(direct=False)) is not None:
+            for length in MAPPED:
+                if length <= self.size:
+
+                    def run(reader: Reader = reader, length: int = length) -> float:
+                        return reader.mapped(length)
+
+                    yield Cell(("disk", "mmap", "alone", length), run)
+
+    def _cells(self, name: str, reader: Reader) -> Iterator[Cell]:
+        for length in self.requests:
+            if length <= self.size:
+
+                def alone(length: int = length) -> float:
+                    return reader.alone(length)
+
+                yield Cell(("disk", name, "alone", length), alone)
+        for count in self.readers:
+            if count * min(REQUEST, self.size) <= self.size:
+
+                def together(count: int = count) -> float:
+                    return reader.together(count)
+
+                key = ("disk", name, "together", count)
+                yield Cell(key, together, count, is_rate=True)
+
+    def _reader(self, *, direct: bool) -> Reader | None:
+        """A reader of the file with nothing of it in the page cache."""
+        reader = None
+        try:
+            reader = Reader(
+                self.path,
+                self.size,
+                direct=direct,
+                largest=max(REQUEST, *self.requests),
+                readers=max(self.readers),
+                seconds=self.seconds,
+            )
+            reader.forget()
+            reader.request(min(self.requests), reader.buffers[0], 0)
+        except OSError:
+            if reader is not None:
+                reader.close()
+            return None
+        self.open.append(reader)
+        return reader
+
+    def close(self) -> None:
+        """Close the readers."""
+        for reader in self.open:
+            reader.close()
+        self.open.clear()
+
+
+def write_cold(path: Path, size: int, block: memoryview, seconds: float) -> tuple[int, float]:
+    """Write up to `size` bytes for about so many seconds; how many, and bytes/s with the sync.
+
+    The file stays, with the `block` repeated: it serves the reads afterwards.
     """
     start = time.perf_counter()
     with path.open("wb", buffering=0) as file:
         written = 0
-        while written < size:
+        while written < size and (written < LEAST or time.perf_counter() - start < seconds):
             written += file.write(block[: min(len(block), size - written)])
+            # Without it the page cache would take all at its own speed, and the sync would last.
+            if written % FLUSH == 0:
+                os.fdatasync(file.fileno())
         os.fsync(file.fileno())
-    return size / (time.perf_counter() - start)
+    return written, written / (time.perf_counter() - start)
 
 
-def curve(found: Reads) -> Curve:
+def curve_of(cells: Sequence[Cell], name: str) -> Curve | None:
     """The curve of one way of reading; its rate is what several readers reach together."""
-    first, second = REQUESTS
-    t0, t1 = found.alone[first].median, found.alone[second].median
-    # The line through both requests meets the axis at the latency of a request.
-    latency = min(t0, max(0.0, t0 - (t1 - t0) * first / (second - first)))
-    points = tuple(
-        Point(size_bytes=size, seconds=seen.median) for size, seen in found.alone.items()
+    alone: dict[int, Summary] = {}
+    together: list[Summary] = []
+    for cell in cells:
+        if isinstance(cell.key, tuple) and cell.key[:2] == ("disk", name) and cell.taken:
+            if cell.key[2] == "alone":
+                alone[cell.key[3]] = cell.summary()
+            else:
+                together.append(cell.summary())
+    if not alone:
+        return None
+    first, last = min(alone), max(alone)
+    t0, t1 = alone[first].median, alone[last].median
+    # The line through the smallest and the largest request meets the axis at a request's latency.
+    slope = max(0.0, (t1 - t0) / (last - first)) if last > first else 0.0
+    best = max(together, key=lambda seen: seen.median, default=None)
+    points = tuple(Point(size_bytes=size, seconds=alone[size].median) for size in sorted(alone))
+    spreads = [seen.spread for seen in alone.values()]
+    return Curve(
+        points=points,
+        latency=min(t0, max(0.0, t0 - slope * first)),
+        rate=best.median if best is not None else last / t1,
+        spread=max(spreads if best is None else [*spreads, best.spread]),
     )
-    spread = max(found.together.spread, *(seen.spread for seen in found.alone.values()))
-    return Curve(points=points, latency=latency, rate=found.together.median, spread=spread)
 
 
-def forward(buffered: Reads | None, direct: Reads | None) -> Direction | None:
+def forward(cells: Sequence[Cell]) -> Direction | None:
     """The disk's reading direction, `None` where nothing could be read."""
-    curves = {}
-    if buffered is not None:
-        curves["buffered"] = curve(buffered)
-    if direct is not None:
-        curves["direct"] = curve(direct)
+    names: tuple[CurveName, ...] = ("buffered", "direct", "mmap")
+    curves = {name: curve for name in names if (curve := curve_of(cells, name)) is not None}
     if not curves:
         return None
     return Direction(rate=max(c.rate for c in curves.values()), curves=curves)
 
 
-def backward(rates: Sequence[float]) -> Direction:
+def backward(cells: Sequence[Cell]) -> Direction | None:
     """The disk's writing direction from samples of writing and syncing."""
-    seen = summary(rates)
-    written = Curve(latency=0.0, rate=seen.median, spread=seen.spread)
-    return Direction(rate=seen.median, curves={"buffered": written})
+    for cell in cells:
+        if cell.key == ("disk", "write") and cell.taken:
+            seen = cell.summary()
+            written = Curve(latency=0.0, rate=seen.median, spread=seen.spread)
+            return Direction(rate=seen.median, curves={"buffered": written})
+    return None

@@ -12,8 +12,8 @@ from typing import Final
 from planner.engine.backends.base import Backend
 from planner.engine.calibration.coupling import Joint, movement
 from planner.engine.calibration.device import Memory
-from planner.engine.calibration.rounds import Cell, sample
-from planner.engine.calibration.tables import FEW_CORES
+from planner.engine.calibration.rounds import Cell
+from planner.engine.calibration.scope import FEW_CORES
 from planner.engine.files import FileRanges, Sink
 from planner.engine.places import DevicePlace, FilePlace, HostPlace, Place, SinkPlace
 from planner.engine.strategies import stages_of_hops
@@ -29,10 +29,8 @@ CHUNK: Final = 4 * MIB
 """Bytes: in the flat optimum of every machine measured so far."""
 SMALL: Final = MIB
 """The smallest chunk that is run."""
-ROUNDS: Final = 3
-TIMES: Final = 4
-"""Passes over the stock in a full run. Waking the workers takes part of a millisecond, which a run
-of one pass would take for a slower pipeline (41 instead of 51 GB/s on one H200)."""
+SHORT: Final = 4
+"""Part of a run's bytes that the short run moves, which tells what waking the workers takes."""
 OUTWARD: Final[frozenset[CopyName]] = frozenset({"save", "save_memory"})
 """Copies out of a ring that the GPU filled."""
 SAVED: Final = 4
@@ -53,10 +51,45 @@ class Stock:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A shape, and how often it goes over the stock in one run."""
+    """A shape, the bytes of one pass over the stock, and the passes in one run."""
 
     shape: Shape
-    times: int
+    size: int
+    times: int = 1
+
+    @property
+    def total(self) -> int:
+        """Bytes that one run moves."""
+        return self.size * self.times
+
+
+def runs(planned: Sequence[Shape], most: int, each: int, *, again: bool) -> list[Run]:
+    """How much each shape moves: `each` bytes a worker, at most `most` in one pass.
+
+    Waking the workers takes part of a millisecond, which a run of 20 ms would take for a slower
+    pipeline (41 instead of 51 GB/s on one H200); so all runs take about as long as one worker does
+    for its bytes. With `again` the stock is gone over several times, and one shape is run with
+    fewer bytes too.
+    """
+    found = []
+    for shape in planned:
+        wanted = max(SHORT * shape.chunk, each * shape.workers)
+        size = min(most, wanted)
+        size -= size % shape.chunk
+        found.append(Run(shape, size, max(1, round(wanted / most)) if again else 1))
+    if again:
+        usual = _usual(planned)
+        long = next(run for run in found if run.shape == usual)
+        size = max(usual.chunk, min(most, long.total // SHORT))
+        found.append(Run(usual, size - size % usual.chunk))
+    return found
+
+
+def _usual(planned: Sequence[Shape]) -> Shape:
+    """The shape with two slots and full chunks that is run by the most workers but one."""
+    chunk = max(shape.chunk for shape in planned)
+    full = [shape for shape in planned if shape.depth > 1 and shape.chunk == chunk]
+    return full[-2] if len(full) > 1 else full[-1]
 
 
 def shapes(workers: Sequence[int], size: int, *, outward: bool = False) -> list[Shape]:
@@ -80,95 +113,83 @@ def shapes(workers: Sequence[int], size: int, *, outward: bool = False) -> list[
     return [*found, Shape(chunk, 1, single)]
 
 
-def run(
-    backend: Backend,
-    machine: Machine,
-    copy: CopyName,
-    stock: Stock,
-    workers: Sequence[int],
-    *,
-    deadline: float = float("inf"),
-) -> list[Joint]:
-    """Joint runs of one kind of copy.
+class Pipelines:
+    """Pipelines of one kind of copy, made ready when they are asked for, and given back."""
 
-    Parameters
-    ----------
-    backend, machine
-        What moves the bytes, and the machine with the tables measured so far.
-    copy, stock
-        The kind of copy stage, and what is moved.
-    workers
-        Numbers of workers to run with.
-    deadline
-        On the clock of `time.perf_counter`: no further round is begun after it.
+    def __init__(self, backend: Backend, machine: Machine, copy: CopyName, stock: Stock) -> None:
+        self._backend, self._machine, self._copy, self._stock = backend, machine, copy, stock
+        self._undo = contextlib.ExitStack()
 
-    """
-    size = stock.size // SAVED if copy == "save" else stock.size
-    # Few cores are slow enough for one pass, and have few workers to wake.
-    long = copy not in OUTWARD and max(workers) > FEW_CORES
-    planned = shapes(workers, size, outward=copy in OUTWARD)
-    runs = [Run(shape, TIMES if long else 1) for shape in planned]
-    if long:
-        runs.append(Run(_usual(runs), 1))
-    with contextlib.ExitStack() as undo:
-        cells = [
-            Cell(one, _pipeline(backend, machine, copy, stock, one, undo), one.shape.workers + 1)
-            for one in runs
-        ]
-        for cell in cells:
-            cell.run()  # the first run warms caches and wakes the links
-        sample(cells, ROUNDS, deadline=deadline)
-        found = [(cell.key, cell.summary()) for cell in cells]
-    return [
-        Joint(copy, one.shape, size * one.times, seen.median, seen.spread)
-        for one, seen in found
-        if isinstance(one, Run)
-    ]
+    def cells(self, workers: Sequence[int], each: int, *, few: bool) -> list[Cell]:
+        """One cell for each shape; each has run once, which warms caches and wakes the links.
+
+        Parameters
+        ----------
+        workers
+            Numbers of workers to run with.
+        each
+            Bytes that each of them moves at the least, as far as the stock goes.
+        few
+            Whether a few numbers of workers will do, where copies go outward.
+
+        """
+        most = self._stock.size // (SAVED if self._copy == "save" else 1)
+        inward = self._copy not in OUTWARD
+        planned = shapes(workers, most, outward=few and not inward)
+        # Few cores are slow enough for one pass, and have few workers to wake.
+        again = inward and max(workers) > FEW_CORES
+        found = []
+        for one in runs(planned, most, each, again=again):
+            run = self._pipeline(one)
+            run()
+            shape = one.shape
+            key = ("joint", self._copy, shape.chunk, shape.depth, shape.workers, one.total)
+            found.append(Cell(key, run, shape.workers + 1))
+        return found
+
+    def close(self) -> None:
+        """Give rings, lanes and threads back."""
+        self._undo.close()
+
+    def _pipeline(self, one: Run) -> Callable[[], float]:
+        """A pipeline made ready: a call runs it once and gives its seconds."""
+        machine, copy, shape, size = self._machine, self._copy, one.shape, one.size
+        hops = movement(machine, copy, size).hops(shape)
+        stages = stages_of_hops(machine, hops)
+        ends = _ends(copy, self._stock, size, self._undo)
+        stop = Stop()
+        team = Team(shape.workers, stop, "calibration")
+        self._undo.callback(team.close)
+
+        def attach(_number: int) -> None:
+            self._backend.attach(self._stock.device.gpu)
+
+        team.run(attach)
+        transfer = Transfer(self._backend, team, stop, Line(copy, size, hops, stages, *ends))
+        transfer.chunks = transfer.chunks.repeated(one.times)
+        self._undo.callback(transfer.close)
+        transfer.prepare()
+
+        def once() -> float:
+            if isinstance(ends[1], SinkPlace):
+                ends[1].sink.fresh()
+            self._backend.start_clock()
+            moved = transfer.run()
+            return moved.end - moved.start
+
+        return once
 
 
-def _usual(runs: Sequence[Run]) -> Shape:
-    """The shape with two slots and full chunks that is run by the most workers but one."""
-    chunk = max(run.shape.chunk for run in runs)
-    full = [run.shape for run in runs if run.shape.depth > 1 and run.shape.chunk == chunk]
-    return full[-2] if len(full) > 1 else full[-1]
-
-
-def _pipeline(
-    backend: Backend,
-    machine: Machine,
-    copy: CopyName,
-    stock: Stock,
-    run: Run,
-    undo: contextlib.ExitStack,
-) -> Callable[[], float]:
-    """A pipeline made ready: a call runs it once and gives its seconds."""
-    shape = run.shape
-    size = stock.size // SAVED if copy == "save" else stock.size
-    hops = movement(machine, copy, size).hops(shape)
-    stages = stages_of_hops(machine, hops)
-    ends = _ends(copy, stock, size, undo)
-    stop = Stop()
-    team = Team(shape.workers, stop, "calibration")
-    undo.callback(team.close)
-
-    def attach(_number: int) -> None:
-        backend.attach(stock.device.gpu)
-
-    team.run(attach)
-    line = Line(copy, size, hops, stages, *ends)
-    transfer = Transfer(backend, team, stop, line)
-    transfer.chunks = transfer.chunks.repeated(run.times)
-    undo.callback(transfer.close)
-    transfer.prepare()
-
-    def once() -> float:
-        if isinstance(ends[1], SinkPlace):
-            ends[1].sink.fresh()
-        backend.start_clock()
-        moved = transfer.run()
-        return moved.end - moved.start
-
-    return once
+def joints(cells: Sequence[Cell]) -> list[Joint]:
+    """What the cells of pipelines measured."""
+    found = []
+    for cell in cells:
+        if isinstance(cell.key, tuple) and cell.key[0] == "joint" and cell.taken:
+            _, copy, chunk, depth, workers, size = cell.key
+            seen = cell.summary()
+            shape = Shape(chunk, depth, workers)
+            found.append(Joint(copy, shape, size, seen.median, seen.spread))
+    return found
 
 
 def _ends(

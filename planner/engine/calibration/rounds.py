@@ -1,50 +1,73 @@
-"""Samples in rounds: all cells once, then all again, in an order shuffled with a fixed seed.
+"""One thing to sample, and what came of it.
 
-A loop over one cell sees one moment of the machine; rounds spread what disturbs them over all
-cells. Samples that something else disturbed are taken again at the end, at most twice each. What
-disturbs only ever slows down, so where every sample was disturbed the fastest counts, and the cell
-is marked.
+Samples that something else disturbed are kept apart. What disturbs only ever slows down, so where
+every sample was disturbed the fastest counts, and the cell is marked.
 """
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from planner.engine.calibration.noise import watch
-from planner.engine.calibration.statistics import Summary, summary
+from planner.engine.calibration.noise import Watcher, watch
+from planner.engine.calibration.statistics import Summary, middle, summary
 
-SEED: Final = 20261129
-"""Of the order of the cells: the same in every calibration, so that two of them compare."""
-REDO: Final = 2
-"""Times that the disturbed samples of a cell are taken again."""
+SETTLED: Final = 0.01
+"""Relative half interquartile range at which more samples would not change the median by more than
+the other errors of a prediction."""
 
 
 @dataclass(slots=True)
 class Cell:
-    """One thing to sample with `threads` at work: `run()` gives seconds, or a rate if `is_rate`."""
+    """One thing to sample with `threads` at work: `run()` gives seconds, or a rate if `is_rate`.
+
+    `also` takes a second figure of each sample where there is one (`run` adds it). `resident` says
+    that no new memory is touched meanwhile, and nothing comes from a disk: faults disturb then.
+    `rounds` is the cell's own number of samples where it takes fewer than its group. A cell read
+    back from a file has no `run`.
+    """
 
     key: Hashable
-    run: Callable[[], float]
+    run: Callable[[], float] | None
     threads: int = 1
     rounds: int | None = None
     is_rate: bool = False
+    resident: bool = False
     clean: list[float] = field(default_factory=list)
     dirty: list[float] = field(default_factory=list)
+    also: list[float] = field(default_factory=list)
+    redone: int = 0
 
-    def take(self) -> None:
+    def take(self, watcher: Watcher = watch) -> float:
         """Take one sample and put it where it belongs."""
-        with watch(self.threads) as seen:
+        if self.run is None:
+            raise ValueError(f"{self.key} was read from a file and cannot be sampled")
+        with watcher(self.threads, resident=self.resident) as seen:
             value = self.run()
         (self.dirty if seen.disturbed else self.clean).append(value)
+        return value
+
+    def void(self, value: float) -> None:
+        """Count a clean sample as disturbed after all."""
+        if value in self.clean:
+            self.clean.remove(value)
+            self.dirty.append(value)
+
+    @property
+    def taken(self) -> int:
+        """How many samples there are, disturbed ones too."""
+        return len(self.clean) + len(self.dirty)
 
     @property
     def disturbed(self) -> bool:
         """Whether no sample was undisturbed."""
         return not self.clean
+
+    @property
+    def settled(self) -> bool:
+        """Whether more samples would change nothing."""
+        return len(self.clean) > 1 and summary(self.clean).spread <= SETTLED
 
     def summary(self) -> Summary:
         """Of the undisturbed samples, else the fastest of the others with the spread of all."""
@@ -55,40 +78,16 @@ class Cell:
             max(self.dirty) if self.is_rate else min(self.dirty), seen.spread, seen.samples
         )
 
-
-def sample(cells: Sequence[Cell], rounds: int, *, deadline: float = float("inf")) -> None:
-    """Fill the cells: `rounds` rounds, then the disturbed ones again.
-
-    Parameters
-    ----------
-    cells
-        What to sample; a cell with `rounds` of its own takes part in so many only.
-    rounds
-        Samples of each cell.
-    deadline
-        On the clock of `time.perf_counter`: after it no further round is begun. The first round
-        is always taken whole.
-
-    """
-    order = random.Random(SEED)  # noqa: S311 - an order, not a secret
-    for turn in range(rounds):
-        shuffled = [cell for cell in cells if cell.rounds is None or turn < cell.rounds]
-        order.shuffle(shuffled)
-        for cell in shuffled:
-            if turn and time.perf_counter() > deadline:
-                return
-            cell.take()
-    for _ in range(REDO):
-        for cell in cells:
-            if not cell.clean and time.perf_counter() <= deadline:
-                cell.take()
+    def second(self) -> float | None:
+        """The median of the second figures, `None` where there are none."""
+        return middle(self.also) if self.also else None
 
 
 def summaries(cells: Iterable[Cell]) -> dict[Hashable, Summary]:
-    """The summary of each cell by its key."""
-    return {cell.key: cell.summary() for cell in cells}
+    """The summary of each cell that was sampled, by its key."""
+    return {cell.key: cell.summary() for cell in cells if cell.taken}
 
 
 def disturbed(cells: Iterable[Cell]) -> int:
     """How many cells stayed disturbed."""
-    return sum(cell.disturbed for cell in cells)
+    return sum(cell.disturbed for cell in cells if cell.taken)

@@ -38,6 +38,11 @@ def summary(samples: Iterable[float]) -> Summary:
     return Summary(middle, half / abs(middle) if middle else 0.0, len(ordered))
 
 
+def middle(samples: Iterable[float]) -> float:
+    """The median; raises `ValueError` without any sample."""
+    return summary(samples).median
+
+
 def typical(spreads: Iterable[float]) -> float | None:
     """The median of many spreads, `None` where there is none."""
     found = list(spreads)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
-from planner.engine.calibration.rounds import Cell
+from planner.engine.calibration.rounds import Cell, summaries
+from planner.engine.calibration.scope import FEW_CORES
 from planner.engine.calibration.statistics import typical
 from planner.machine.schema import CopyName
 from planner.machine.tables import CopyTable
@@ -25,8 +26,6 @@ SLOTS: Final = 2
 """Slots of a worker: one is filled while the other is emptied."""
 SMALLEST_CHUNK: Final = MIB
 """Below 1 MiB the interpreter's time for a chunk, which `per_chunk` holds, outweighs the copy."""
-FEW_CORES: Final = 4
-"""Up to so many cores the best rings are small: workers times slots times a MiB or two."""
 WARM: Final = 0.25
 """Share of a slice that is not counted: the first lap finds other data in the caches."""
 
@@ -46,12 +45,6 @@ def worker_counts(cores: int) -> list[int]:
     """Powers of two up to the cores, three quarters of the cores, and the cores."""
     found = {1 << k for k in range(cores.bit_length()) if 1 << k <= cores}
     return sorted(found | {cores} | ({cores * 3 // 4} if cores >= FEW_CORES else set()))
-
-
-def ring_sizes(cores: int, most: int) -> list[int]:
-    """Bytes of the rings to measure, at most `most`."""
-    small = (4, 16, 64, 256) if cores <= FEW_CORES else (16, 64, 128, 256)
-    return [size * MIB for size in small if size * MIB <= most] or [most]
 
 
 def chunk_of(workers: int, ring: int) -> int | None:
@@ -136,16 +129,17 @@ def cells(
             yield Cell((copy, workers, size), run, threads=workers, is_rate=True)
 
 
-def per_chunk(side: Side, ring: memoryview) -> float:
+def per_chunk_cell(copy: CopyName, side: Side, ring: memoryview) -> Cell:
     """Seconds of the interpreter for one chunk: what a copy of next to nothing takes."""
     slot = ring[:64]
-    times = []
-    for _ in range(5):
+
+    def run() -> float:
         start = time.perf_counter()
         for _ in range(100):
             side.copy(slot, 0)
-        times.append((time.perf_counter() - start) / 100)
-    return sorted(times)[2]
+        return (time.perf_counter() - start) / 100
+
+    return Cell(("overhead", copy), run)
 
 
 def table(
@@ -159,7 +153,7 @@ def table(
     The interpreter's `overhead` for a chunk is in every sample; the model adds it by itself, so
     the rates are those of the bytes alone.
     """
-    by_key = {cell.key: cell.summary() for cell in found if cell.key[0] == copy}  # type: ignore[index]
+    by_key = summaries(cell for cell in found if cell.key[0] == copy)  # type: ignore[index]
     rows, counts = [], []
     for workers in axes[0]:
         row: list[float | None] = []

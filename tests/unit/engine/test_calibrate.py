@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
 import pytest
 
 from planner.engine import calibrate as module
-from planner.engine.calibrate import backend_name, calibrate
-from planner.errors import UnavailableError
+from planner.engine.calibrate import backend_name, calibrate, recalibrate_link
+from planner.engine.calibration.ledger import Ledger
+from planner.engine.calibration.rounds import Cell
+from planner.engine.calibration.scope import FULL, QUICK
+from planner.errors import InputError, UnavailableError
 from planner.machine.dump import dump_machine
 from planner.machine.load import load_machine
 from planner.machine.schema import Hbm, Machine, Ram
@@ -84,7 +88,7 @@ def test_an_interrupt_leaves_nothing_behind(
         raise KeyboardInterrupt
 
     before = sys.getswitchinterval()
-    monkeypatch.setattr(module, "_measure", interrupt)
+    monkeypatch.setattr(module, "_sample", interrupt)
     with pytest.raises(KeyboardInterrupt):
         calibrate(backend="host", scratch=tmp_path, seconds=1.0)
     assert list(tmp_path.iterdir()) == []
@@ -103,3 +107,60 @@ def test_without_a_device_auto_is_the_host_and_cuda_is_refused(
     assert backend_name("auto") == "cuda"
     with pytest.raises(UnavailableError, match="emulated GPUs"):
         calibrate(backend="cuda", emulate_gpus=2)
+
+
+def test_a_full_one_measures_more_and_can_be_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # All cells of a full one, each as short as it can be.
+    brief = replace(
+        FULL,
+        slice_s=0.01,
+        read_s=0.01,
+        duplex_s=0.01,
+        joint=16 << 20,
+        stock_few=64 << 20,
+        stock=64 << 20,
+    )
+    monkeypatch.setattr(module, "FULL", brief)
+    path = tmp_path / "unfinished.json"
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    ledger = Ledger.open(path, "here")
+    # No time at all: only what every prediction needs, once.
+    machine = calibrate(backend="host", scratch=scratch, seconds=0.1, full=True, ledger=ledger)
+    (source,) = machine.sources.values()
+    assert source.by == "planner calibrate --full"
+    pinned = machine.links["pcie0"].forward.curves["pinned"]  # type: ignore[union-attr]
+    assert len(pinned.queued) > len(QUICK.queued)
+    host = machine.nodes["host0"]
+    assert isinstance(host, Ram)
+    assert host.issue > 0
+    assert list(scratch.iterdir()) == []
+
+    # A second one finds everything in the file, and comes to the same machine without sampling.
+    again = Ledger.open(path, "here")
+    assert list(again.groups) == list(ledger.groups)
+    monkeypatch.setattr(Cell, "take", lambda *_: pytest.fail("a sample was taken"))
+    same = calibrate(backend="host", scratch=scratch, seconds=9.0, full=True, ledger=again)
+    assert same.nodes == machine.nodes
+    assert same.links == machine.links
+
+
+def test_one_link_is_measured_again_and_the_others_are_kept(
+    measured: tuple[Machine, Path, float], tmp_path: Path
+) -> None:
+    machine = measured[0]
+    found = recalibrate_link(machine, "host0->gpu1", backend="host", scratch=tmp_path)
+    assert found.links["pcie1"] != machine.links["pcie1"]
+    assert found.links["pcie1"].source == "pcie1 again"
+    assert found.sources["pcie1 again"].when >= found.sources["calibration"].when
+    assert found.sources["calibration"] == machine.sources["calibration"]
+    assert found.nodes == machine.nodes
+    for name in ("storage0", "pcie0", "nvlink0"):
+        assert found.links[name] == machine.links[name]
+    path = tmp_path / "again.yaml"
+    path.write_text(dump_machine(found), encoding="utf-8")
+    assert load_machine(str(path)) == found
+    with pytest.raises(InputError, match="no measured link"):
+        recalibrate_link(machine, "host0->gpu7", backend="host", scratch=tmp_path)

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from planner.engine import calibrate as calibration
+from planner.engine.calibration.ledger import Ledger
+from planner.engine.calibration.rounds import Cell
 from planner.engine.folder import cache_folder
-from planner.engine.here import age, here
+from planner.engine.here import age, here, mend
+from planner.errors import InputError
 from planner.machine.load import load_machine
 from planner.machine.schema import Hbm, Machine
 
@@ -136,3 +139,51 @@ def test_the_cache_follows_xdg_unless_told(monkeypatch: pytest.MonkeyPatch, tmp_
 )
 def test_ages(seconds: float, told: str) -> None:
     assert age(seconds) == told
+
+
+def test_a_full_calibration_keeps_its_samples_and_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    had: list[list[str]] = []
+
+    def interrupted(*, ledger: Ledger, full: bool, **_rest: object) -> Machine:
+        assert full
+        had.append(list(ledger.groups))
+        ledger.keep(f"part {len(had)}", [Cell(("x", 1), None, clean=[1.0])], "2026-11-29")
+        if len(had) < 3:
+            raise KeyboardInterrupt
+        return _emulated(1)
+
+    monkeypatch.setenv("PLANNER_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(calibration, "calibrate", interrupted)
+    listener = Listener()
+    for resume in (False, False):
+        with pytest.raises(KeyboardInterrupt):
+            here(backend="host", full=True, recalibrate=True, resume=resume, progress=listener)
+    # The second one gave up what the first had finished; the third goes on with the second's.
+    here(backend="host", full=True, recalibrate=True, resume=True, progress=listener)
+    assert had == [[], [], ["part 2"]]
+    assert any("--resume goes on" in note for note in listener.notes)
+    assert any("is given up" in note for note in listener.notes)
+    kept = {path.name.split("-")[0] for path in cache_folder().glob("*.json")}
+    assert kept == {"here", "samples"}
+
+
+def test_a_link_of_a_computer_that_was_never_calibrated_cannot_be_mended(
+    calls: list[int | None],
+) -> None:
+    with pytest.raises(InputError, match="not calibrated"):
+        mend("pcie0", backend="host")
+    assert calls == []
+
+
+def test_a_mended_link_is_kept(calls: list[int | None], monkeypatch: pytest.MonkeyPatch) -> None:
+    here(backend="host")
+
+    def again(machine: Machine, link: str, **_rest: object) -> Machine:
+        return machine.model_copy(update={"description": f"{link} again"})
+
+    monkeypatch.setattr(calibration, "recalibrate_link", again)
+    assert mend("pcie0", backend="host").description == "pcie0 again"
+    assert here(backend="host").description == "pcie0 again"
+    assert calls == [None]

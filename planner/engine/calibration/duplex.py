@@ -1,0 +1,172 @@
+"""What copies lose while others are at work: the opposite direction, another GPU.
+
+Real links idle at a low clock, and an emulated engine is a thread; so both sides are at work for
+some hundred milliseconds, and only what is done while both are counts.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from planner.engine.calibration.bench import Bench
+from planner.engine.calibration.copies import Walk
+from planner.engine.calibration.rounds import Cell
+
+MIB: Final = 1 << 20
+COPY: Final = 16 * MIB
+"""Bytes of one copy: nearly all rate."""
+BATCH: Final = 2
+"""Copies that are issued together, so that the engine never waits for the next."""
+FULL: Final = 1.0
+"""All of its time."""
+SHARED: Final = 0.9
+"""Share of the sum of their own rates below which two GPUs share something on the way; 5 % are
+noise of two threads."""
+
+
+@dataclass(slots=True)
+class Load:
+    """Copies of one direction of one GPU, issued over and over."""
+
+    bench: Bench
+    gpu: int
+    walk: Walk
+
+    @property
+    def size(self) -> int:
+        """Bytes of one copy."""
+        return min(COPY, self.walk.target.size, self.walk.source.size)
+
+    def once(self) -> int:
+        """Do a batch, wait for it, and tell how many bytes it had."""
+        self.bench.copies(self.gpu, self.walk.pairs(BATCH, self.size), self.size)
+        return BATCH * self.size
+
+
+class Background:
+    """A load that goes on in a thread of its own, `share` of its time; `done` counts its bytes."""
+
+    def __init__(self, load: Load, share: float) -> None:
+        self._load, self._share = load, share
+        self._stop = threading.Event()
+        self.done = 0
+        self._ready = threading.Event()
+        self._thread = threading.Thread(
+            target=self._work, name="calibration background", daemon=True
+        )
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._ready.wait()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            while not self._stop.is_set():
+                start = time.perf_counter()
+                self.done += self._load.once()
+                self._ready.set()
+                if self._share < FULL:
+                    worked = time.perf_counter() - start
+                    self._stop.wait(worked * (1 / self._share - 1))
+        finally:
+            self._ready.set()
+
+
+def beside(own: Load, other: Load, share: float, seconds: float) -> tuple[float, float]:
+    """Bytes/s of `own` while `other` is at work `share` of its time, and bytes/s of `other`."""
+    with Background(other, share) as background:
+        first, start = background.done, time.perf_counter()
+        done = 0
+        while True:
+            done += own.once()
+            elapsed = time.perf_counter() - start
+            if elapsed >= seconds:
+                return done / elapsed, (background.done - first) / elapsed
+
+
+def alone(own: Load, seconds: float) -> float:
+    """Bytes/s of the same copies with nothing beside them."""
+    start = time.perf_counter()
+    done = 0
+    while True:
+        done += own.once()
+        elapsed = time.perf_counter() - start
+        if elapsed >= seconds:
+            return done / elapsed
+
+
+def _pair(own: Load, other: Load, share: float, seconds: float, key: tuple[object, ...]) -> Cell:
+    """A cell whose value is the own rate; the other's is its second figure."""
+
+    def run() -> float:
+        rate, beside_it = beside(own, other, share, seconds)
+        cell.also.append(beside_it)
+        return rate
+
+    cell = Cell(key, run, threads=2, is_rate=True)
+    return cell
+
+
+def _single(own: Load, seconds: float, key: tuple[object, ...]) -> Cell:
+    return Cell(key, lambda: alone(own, seconds), is_rate=True)
+
+
+def opposite_cells(
+    inward: Load, outward: Load, shares: Sequence[float], seconds: float
+) -> Iterator[Cell]:
+    """Each direction alone, and beside the other at work all of its time and less of it."""
+    ways = (("h2d", inward, outward), ("d2h", outward, inward))
+    for way, own, other in ways:
+        yield _single(own, seconds, ("duplex", own.gpu, way, 0))
+        for share in shares:
+            yield _pair(own, other, share, seconds, ("duplex", own.gpu, way, round(100 * share)))
+
+
+def neighbour_cells(
+    loads: Sequence[tuple[Load, Load]], seconds: float, pairs: Sequence[tuple[int, int]]
+) -> Iterator[Cell]:
+    """Each two GPUs at once, in each direction: whether they share a link on the way."""
+    for k, way in enumerate(("h2d", "d2h")):
+        for i, j in pairs:
+            key = ("together", way, i, j)
+            yield _pair(loads[i][k], loads[j][k], FULL, seconds, key)
+
+
+def interference(alone_rate: float, seen: Sequence[tuple[float, float]]) -> float:
+    """Bytes of this direction's capacity that a byte of the opposite one takes.
+
+    `alone_rate` is this direction alone; each entry of `seen` is what is left of it while the
+    other moves so much. Of several the line through no loss at no traffic that fits best.
+    """
+    squares = sum(other * other for _, other in seen)
+    if squares <= 0:
+        return 0.0
+    return max(0.0, sum((alone_rate - own) * other for own, other in seen) / squares)
+
+
+def shared(
+    alone_rates: Sequence[float],
+    rate_of: Callable[[int, int], float | None],
+) -> list[tuple[int, ...]]:
+    """The groups of GPUs (by their place) that lose by each other, so share a wire on the way.
+
+    `rate_of(i, j)` is what two reach together, `None` where that was not measured.
+    """
+    groups: list[set[int]] = []
+    for i in range(len(alone_rates)):
+        for j in range(i + 1, len(alone_rates)):
+            both = rate_of(i, j)
+            if both is not None and both < SHARED * (alone_rates[i] + alone_rates[j]):
+                touched = [g for g in groups if i in g or j in g]
+                merged = {i, j}.union(*touched)
+                groups = [g for g in groups if g not in touched] + [merged]
+    return [tuple(sorted(group)) for group in groups]

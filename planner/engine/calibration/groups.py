@@ -1,0 +1,269 @@
+"""What a calibration measures, as groups of cells in the order in which they are sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from planner.engine.backends.base import Backend
+from planner.engine.calibration import duplex, tables
+from planner.engine.calibration.arena import FRESH, Arena
+from planner.engine.calibration.campaign import Group
+from planner.engine.calibration.copies import BATCH
+from planner.engine.calibration.costs import Costs, allocation_cells, issue_cell
+from planner.engine.calibration.joint import Pipelines
+from planner.engine.calibration.rounds import Cell
+from planner.machine.schema import CopyName, Machine
+
+COPIES: tuple[CopyName, ...] = ("file", "memory", "save", "save_memory")
+SMALL = 4096
+"""Bytes of a copy that is all issue."""
+
+Axes = tuple[Sequence[int], Sequence[int]]
+"""Numbers of workers, and bytes of rings."""
+
+
+def axes_of(arena: Arena, cores: int) -> dict[CopyName, Axes]:
+    """The axes of each copy table; copies outward are flatter in the ring, and have fewer."""
+    scope = arena.scope
+    workers = tables.worker_counts(cores)
+    rings = scope.ring_sizes(cores, arena.size)
+    outward = rings if scope.full else rings[1:3] or rings
+    return {copy: (workers, rings if copy in ("file", "memory") else outward) for copy in COPIES}
+
+
+@dataclass
+class Plan:
+    """Makes the groups.
+
+    Attributes
+    ----------
+    device, arena, gpus
+        What measures, with what, and on which GPUs (the driver's numbers).
+    axes
+        Of the copy tables.
+    machine
+        Gives the machine as far as it is measured, for the joint runs.
+
+    """
+
+    device: Backend
+    arena: Arena
+    gpus: Sequence[int]
+    axes: dict[CopyName, Axes]
+    machine: Callable[[], Machine]
+    _apart: set[tuple[int, int]] = field(default_factory=set)
+
+    def groups(self) -> list[Group]:
+        """All of them, what every prediction needs first."""
+        found = [self._setup(), *self._links(), *self._tables(), self._disk(), *self._joint()]
+        found += [self._gpu(k) for k in range(len(self.gpus))]
+        found += self._peers()
+        if self.arena.scope.full and len(self.gpus) > 1:
+            found.append(self._together())
+        return found
+
+    def _weight(self, name: str, share: int = 1) -> float:
+        return self.arena.scope.weights[name] / max(1, share)
+
+    def _setup(self) -> Group:
+        arena, scope = self.arena, self.arena.scope
+        costs = Costs(self.device, arena.team, self.gpus, min(arena.size, FRESH), arena.file)
+        gpu = self.gpus[0]
+        inward = arena.walks(gpu)[0]
+
+        def make() -> list[Cell]:
+            def issue() -> float:
+                return arena.bench.issue(gpu, inward.pairs(BATCH, SMALL), SMALL)
+
+            return [*costs.cells(), issue_cell(issue, gpu)]
+
+        about = "touch, register and start"
+        return Group(
+            "setup", about, make, self._weight("setup"), essential=True, samples=scope.others
+        )
+
+    def _links(self) -> Iterator[Group]:
+        """Pinned copies, pageable ones, and both directions at once, for each GPU."""
+        scope, arena, count = self.arena.scope, self.arena, len(self.gpus)
+        for k, gpu in enumerate(self.gpus):
+            link = f"pcie{k}"
+
+            def pinned(gpu: int = gpu) -> list[Cell]:
+                return [
+                    cell
+                    for way in ("h2d", "d2h")
+                    for cell in arena.curve_cells(f"{way}{gpu}", scope.alone, scope.queued)
+                ]
+
+            def pageable(gpu: int = gpu) -> list[Cell]:
+                found: list[Cell] = []
+                for way in ("h2d", "d2h"):
+                    found += arena.curve_cells(f"{way}_pageable{gpu}", scope.pageable, ())
+                    found += arena.curve_cells(f"{way}_pageable{gpu}_hot", scope.hot, ())
+                return found
+
+            def both(gpu: int = gpu) -> list[Cell]:
+                return list(
+                    duplex.opposite_cells(*arena.loads(gpu), scope.background, scope.duplex_s)
+                )
+
+            refine = arena.refinement() if scope.full else None
+            yield Group(
+                f"copies {link}",
+                f"pinned copies of gpu{k}",
+                pinned,
+                self._weight("copies", count),
+                link=link,
+                essential=True,
+                refine=refine,
+                samples=scope.copies,
+            )
+            yield Group(
+                f"pageable {link}",
+                f"pageable copies of gpu{k}, cold and hot",
+                pageable,
+                self._weight("pageable", count),
+                link=link,
+                essential=True,
+                samples=scope.others,
+            )
+            yield Group(
+                f"duplex {link}",
+                f"both directions of gpu{k} at once",
+                both,
+                self._weight("duplex", count),
+                link=link,
+                essential=True,
+                samples=scope.others,
+            )
+
+    def _tables(self) -> Iterator[Group]:
+        """Copies between the ring and the rest, without a copy engine."""
+        for copy in COPIES:
+
+            def make(copy: CopyName = copy) -> list[Cell]:
+                return [
+                    *self.arena.table_cells(copy, self.axes[copy], self.arena.scope.slice_s),
+                    *self.arena.overhead_cells(copy),
+                ]
+
+            # New pages of the page cache come slowly, and there are fewer cells.
+            weight = self._weight("tables") * (0.35 if copy in ("file", "memory") else 0.15)
+            yield Group(
+                f"tables {copy}",
+                f"copy capacity by workers and ring, {copy.replace('_', ' to ')}",
+                make,
+                weight,
+                essential=True,
+                samples=(3, self.arena.scope.others[1]),
+            )
+
+    def _disk(self) -> Group:
+        def make() -> list[Cell]:
+            maps = self.arena.scope.full and not self.device.emulated
+            return list(self.arena.cold.cells(mapped=maps))
+
+        return Group(
+            "disk",
+            "cold reads of the disk",
+            make,
+            self._weight("disk"),
+            samples=(3, self.arena.scope.others[1]),
+            link="storage0",
+            essential=True,
+        )
+
+    def _joint(self) -> Iterator[Group]:
+        """The real pipeline, which tells what DMA leaves of the copies."""
+        scope = self.arena.scope
+        for copy in COPIES:
+            ready: list[Pipelines] = []
+
+            def make(copy: CopyName = copy, ready: list[Pipelines] = ready) -> list[Cell]:
+                stock = self.arena.stock()
+                ready.append(Pipelines(self.device, self.machine(), copy, stock))
+                return ready[0].cells(self.axes[copy][0], scope.joint, few=not scope.full)
+
+            def close(ready: list[Pipelines] = ready) -> None:
+                for one in ready:
+                    one.close()
+
+            yield Group(
+                f"joint {copy}",
+                f"copies beside DMA, {copy.replace('_', ' to ')}",
+                make,
+                self._weight("joint", len(COPIES)),
+                essential=True,
+                at_once=True,
+                samples=(3, scope.others[1]),
+                close=close,
+            )
+
+    def _gpu(self, k: int) -> Group:
+        gpu, scope = self.gpus[k], self.arena.scope
+
+        def make() -> list[Cell]:
+            return [
+                *allocation_cells(self.device, gpu),
+                *self.arena.curve_cells(f"local{gpu}", scope.peer, scope.queued),
+            ]
+
+        weight = self._weight("gpu", len(self.gpus))
+        about = f"allocation and copies inside gpu{k}"
+        return Group(f"gpu{k}", about, make, weight, essential=True, samples=scope.others)
+
+    def _peers(self) -> Iterator[Group]:
+        """Copies between GPUs: first without peer access, which stays open once it is."""
+        pairs = list(combinations(range(len(self.gpus)), 2))
+        scope = self.arena.scope
+        for name, about, kind in (
+            ("unhelped", "without peer access", "apart"),
+            ("peers", "with peer access", "peer"),
+        ):
+            for n, (i, j) in enumerate(pairs):
+                one, other = self.gpus[i], self.gpus[j]
+                capable = self.device.lacks("peer", ("hbm", "hbm"), [one, other]) is None
+                # Without peer access the driver stages through the host: emulation has no driver.
+                wanted = capable if kind == "peer" else not capable or scope.full
+                if not wanted or (kind == "apart" and self.device.emulated):
+                    continue
+
+                def make(one: int = one, other: int = other, kind: str = kind) -> list[Cell]:
+                    if kind == "peer":
+                        self.device.open_peer(one, other)
+                    return [
+                        cell
+                        for a, b in ((one, other), (other, one))
+                        for cell in self.arena.curve_cells(
+                            f"{kind}{a}-{b}", scope.peer, scope.queued
+                        )
+                    ]
+
+                yield Group(
+                    f"{name} nvlink{n}",
+                    f"copies between gpu{i} and gpu{j} {about}",
+                    make,
+                    # Quick calibrations have no group without access but where it is all there is.
+                    self._weight(
+                        "unhelped" if kind == "apart" and scope.full else "peers", len(pairs)
+                    ),
+                    link=f"nvlink{n}",
+                    at_once=True,
+                    essential=True,
+                    samples=scope.others,
+                )
+
+    def _together(self) -> Group:
+        """All pairs of GPUs at once: who shares an uplink."""
+        scope = self.arena.scope
+
+        def make() -> list[Cell]:
+            loads = [self.arena.loads(gpu) for gpu in self.gpus]
+            pairs = list(combinations(range(len(self.gpus)), 2))
+            seconds = self.arena.scope.duplex_s / 2
+            return list(duplex.neighbour_cells(loads, seconds, pairs))
+
+        about = "several GPUs at once"
+        return Group("together", about, make, self._weight("together"), samples=scope.others)

@@ -1,0 +1,184 @@
+"""How thorough a calibration is: the same cells, fewer or more of them, once or many times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from planner.engine.calibration.fit import grid
+
+KIB: Final = 1 << 10
+MIB: Final = 1 << 20
+GIB: Final = 1 << 30
+FEW_CORES: Final = 4
+"""Up to so many cores the best rings are small: workers times slots times a MiB or two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is measured, and how often.
+
+    Attributes
+    ----------
+    full
+        Whether everything is measured, with sentinels, repetition and refinement.
+    seconds, reserve
+        Time in all, and what of it is kept for cells that were disturbed.
+    alone, queued, peer, pageable, hot
+        Bytes of the copies of each kind.
+    copies, others
+        (samples, samples where a cell has not settled) of copies, and of everything slower.
+    slice_s
+        Seconds of one sample of the copy tables: some ten chunks of each worker.
+    rings_few, rings
+        MiB of the rings on a computer of few cores, and on others.
+    stock_few, stock
+        Bytes of each buffer and of the warm file, likewise.
+    cold, cold_s
+        Bytes of the cold file, and seconds after which no more of it is written.
+    requests, readers
+        Bytes of single reads, and numbers of threads that read together.
+    read_s
+        Seconds of one sample of reads.
+    joint
+        Bytes that each worker moves in a joint run, at least.
+    duplex_s
+        Seconds of both directions at once.
+    background
+        Shares of its time in which the other direction is at work.
+    weights
+        Seconds of each group of cells.
+
+    """
+
+    full: bool
+    seconds: float
+    reserve: float
+    alone: Sequence[int]
+    queued: Sequence[int]
+    peer: Sequence[int]
+    pageable: Sequence[int]
+    hot: Sequence[int]
+    copies: tuple[int, int]
+    others: tuple[int, int]
+    slice_s: float
+    rings_few: Sequence[int]
+    rings: Sequence[int]
+    stock_few: int
+    stock: int
+    cold: int
+    cold_s: float
+    requests: Sequence[int]
+    readers: Sequence[int]
+    read_s: float
+    joint: int
+    duplex_s: float
+    background: Sequence[float]
+    weights: Mapping[str, float]
+
+    def ring_sizes(self, cores: int, most: int) -> list[int]:
+        """Bytes of the rings to measure, at most `most`."""
+        wanted = self.rings_few if cores <= FEW_CORES else self.rings
+        return [size * MIB for size in wanted if size * MIB <= most] or [most]
+
+
+QUICK: Final = Scope(
+    full=False,
+    # Before it the interpreter starts and CuPy is imported, some two seconds; people wait for
+    # about a dozen without asking why.
+    seconds=9.5,
+    reserve=0.5,
+    # 4 KiB to 256 MiB: below is all latency, above all rate.
+    alone=tuple(grid(4 * KIB, 256 * MIB)),
+    # Small copies tell the gap, large ones the rate of a queue.
+    queued=(4 * KIB, 64 * KIB, MIB, 4 * MIB, 16 * MIB),
+    peer=(4 * KIB, MIB, 16 * MIB, 256 * MIB),
+    # The driver changes its method, and the source leaves the caches, between 1 and 64 MiB.
+    pageable=(256 * KIB, MIB, 8 * MIB, 64 * MIB, 256 * MIB),
+    # A buffer that stays in the last-level cache of any server when it is copied again and again.
+    hot=(256 * KIB, MIB, 8 * MIB),
+    copies=(5, 5),
+    others=(3, 3),
+    slice_s=0.02,
+    rings_few=(4, 16, 64, 256),
+    rings=(16, 64, 128, 256),
+    # Memory is slow where cores are few; 1 GiB is 20 ms of DMA at 50 GB/s.
+    stock_few=256 * MIB,
+    stock=1024 * MIB,
+    # 60 ms at 2 GB/s for each pass.
+    cold=128 * MIB,
+    cold_s=1.0,
+    # Readers ask for 1 to 4 MiB. Four requests of 4 MiB are 16 MiB under way, more than the
+    # product of rate and latency of any one disk (10 GB/s times 1 ms is 10 MB).
+    requests=(MIB, 4 * MIB),
+    readers=(4,),
+    # A virtual disk answers 4 MiB in about 2 ms: some 50 reads.
+    read_s=0.1,
+    # 50 ms of a worker at 5 GB/s.
+    joint=256 * MIB,
+    duplex_s=0.1,
+    background=(1.0,),
+    weights={
+        "setup": 0.7,
+        "gpu": 0.3,
+        "copies": 0.8,
+        "pageable": 0.5,
+        "duplex": 0.4,
+        "peers": 0.3,
+        "tables": 2.2,
+        "disk": 0.8,
+        "joint": 3.0,
+    },
+)
+"""What `here` is measured by, and `calibrate` unless more is asked for."""
+
+FULL: Final = Scope(
+    full=True,
+    # Three minutes with the start of the process, the end and the odd cell that overruns.
+    seconds=165.0,
+    reserve=15.0,
+    alone=tuple(grid(4 * KIB, GIB)),
+    queued=(4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB),
+    peer=tuple(grid(4 * KIB, GIB)),
+    # Between 8 and 64 MiB the source leaves the caches, or the driver changes its method.
+    pageable=(
+        *(64 * KIB, 256 * KIB, MIB, 4 * MIB, 8 * MIB, 16 * MIB),
+        *(24 * MIB, 32 * MIB, 48 * MIB, 64 * MIB, 128 * MIB, 256 * MIB, 512 * MIB, GIB),
+    ),
+    hot=(
+        *(64 * KIB, 256 * KIB, MIB, 4 * MIB, 8 * MIB, 16 * MIB),
+        *(24 * MIB, 32 * MIB, 48 * MIB, 64 * MIB, 128 * MIB, 512 * MIB),
+    ),
+    # The range of seven samples covers the median with 98 %, that of five with 94 %.
+    copies=(7, 15),
+    others=(5, 9),
+    slice_s=0.1,
+    rings_few=(4, 8, 16, 32, 64, 128, 256, 512),
+    rings=(16, 32, 64, 128, 192, 256, 512, 1024),
+    stock_few=1024 * MIB,
+    stock=1024 * MIB,
+    cold=8 * GIB,
+    cold_s=9.0,
+    requests=(256 * KIB, MIB, 4 * MIB, 16 * MIB),
+    readers=(2, 4, 8, 16),
+    read_s=0.4,
+    joint=512 * MIB,
+    duplex_s=0.2,
+    background=(1.0, 1 / 3),
+    weights={
+        "setup": 7.0,
+        "gpu": 3.0,
+        "copies": 12.0,
+        "pageable": 14.0,
+        "duplex": 4.0,
+        "unhelped": 3.0,
+        "peers": 6.0,
+        "together": 3.0,
+        "tables": 35.0,
+        "disk": 22.0,
+        "in_place": 15.0,
+        "joint": 16.0,
+    },
+)
+"""Everything, as exactly as three minutes allow."""

@@ -1,0 +1,207 @@
+"""What is made of cells: interference, shared wires, sizes between, costs, the disk, warnings."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from planner.engine.calibration import costs, disk
+from planner.engine.calibration.copies import Refinement
+from planner.engine.calibration.degraded import link_warning
+from planner.engine.calibration.duplex import interference, shared
+from planner.engine.calibration.joint import Run, runs, shapes
+from planner.engine.calibration.relink import wanted_link
+from planner.engine.calibration.rounds import Cell
+from planner.engine.calibration.scope import FULL, QUICK
+from planner.errors import InputError
+from planner.machine.load import load_machine
+from planner.machine.schema import Direction, Link
+
+MIB = 1 << 20
+
+
+def _cell(*key: object, value: float, also: float | None = None, is_rate: bool = False) -> Cell:
+    return Cell(key, None, is_rate=is_rate, clean=[value], also=[] if also is None else [also])
+
+
+def test_interference_of_one_point_is_what_is_lost_to_each_byte() -> None:
+    # 55.2 alone, 50.4 beside 51.3 the other way: 4.8 / 51.3.
+    assert interference(55.2, [(50.4, 51.3)]) == pytest.approx(4.8 / 51.3)
+    assert interference(55.2, [(56.0, 51.3)]) == 0.0
+    assert interference(55.2, []) == 0.0
+
+
+def test_interference_of_two_points_weighs_the_busier_one_more() -> None:
+    # Losses 4.8 and 1.2 beside 51.3 and 12.9: least squares through the origin.
+    slope = (4.8 * 51.3 + 1.2 * 12.9) / (51.3**2 + 12.9**2)
+    found = interference(55.2, [(50.4, 51.3), (54.0, 12.9)])
+    assert found == pytest.approx(slope)
+    assert 1.2 / 12.9 < found < 4.8 / 51.3 or 4.8 / 51.3 < found < 1.2 / 12.9
+
+
+def test_gpus_that_lose_by_each_other_share_a_wire() -> None:
+    # 0 and 1 reach 60 of 110, 1 and 2 reach 62; 3 loses nothing by anyone.
+    together = {(0, 1): 60.0, (1, 2): 62.0}
+    assert shared([55.0] * 4, lambda i, j: together.get((i, j), 110.0)) == [(0, 1, 2)]
+    # 100 of 110 is 9 % off, within what two threads lose by themselves.
+    assert shared([55.0, 55.0], lambda _i, _j: 100.0) == []
+    assert shared([55.0, 55.0], lambda _i, _j: None) == []
+
+
+def _curve(times: dict[int, float]) -> list[Cell]:
+    return [_cell("h2d0", "alone", size, value=seconds) for size, seconds in times.items()]
+
+
+def test_the_middle_of_every_interval_is_tried_and_halves_only_where_it_bends() -> None:
+    refine = Refinement(lambda name, size: Cell((name, "alone", size), None))
+    # A line of 10 us and 50 GB/s up to 4 MiB, then half as fast.
+    line = {size: 10e-6 + size / 50e9 for size in (MIB, 4 * MIB)}
+    times = line | {16 * MIB: line[4 * MIB] + 12 * MIB / 25e9}
+    cells = _curve(times)
+    first = refine(cells)
+    assert [cell.key for cell in first] == [("h2d0", "alone", 2 * MIB), ("h2d0", "alone", 8 * MIB)]
+    first[0].clean.append(10e-6 + 2 * MIB / 50e9)
+    # The bend is really at 8 MiB: there the copy is still on the fast line.
+    first[1].clean.append(10e-6 + 8 * MIB / 50e9)
+    second = refine([*cells, *first])
+    # Halves of 4 to 8 and of 8 to 16 MiB: 5.66 and 11.3 MiB; a factor of two has no more between.
+    assert second == []
+    assert refine([*cells, *first]) == []
+
+
+def test_wide_intervals_are_halved_twice() -> None:
+    refine = Refinement(lambda name, size: Cell((name, "alone", size), None))
+    cells = _curve({MIB: 1e-3, 16 * MIB: 16e-3})
+    (middle,) = refine(cells)
+    assert middle.key == ("h2d0", "alone", 4 * MIB)
+    middle.clean.append(8e-3)  # on the line it would be 4 ms
+    assert [cell.key[2] for cell in refine([*cells, middle])] == [2 * MIB, 8 * MIB]  # type: ignore[index]
+
+
+def test_setup_is_made_of_its_cells() -> None:
+    size = 256 * MIB
+    found = costs.setup_of(
+        [
+            _cell("setup", "fresh", size, value=0.1),
+            _cell("setup", "touch", size, value=0.05),
+            _cell("setup", "register", size, value=0.0101, also=0.005),
+            _cell("setup", "register", 4096, value=0.0001),
+            _cell("setup", "workers", 16, value=0.003),
+            _cell("setup", "map", size, value=0.01, also=0.01),
+        ]
+    )
+    assert found.touch_fresh == pytest.approx(size / 0.1)
+    assert found.touch_recycled == pytest.approx(size / 0.05)
+    assert found.register_latency == pytest.approx(0.0001)
+    assert found.register_rate == pytest.approx(size / 0.01)
+    assert found.unregister == pytest.approx(size / 0.005)
+    assert found.workers == 0.003
+    # Mapping touches the pages, and registering pins them then.
+    assert found.map_touch == pytest.approx(size / 0.01)
+    assert found.register_file == pytest.approx(size / 0.02)
+    assert costs.setup_of([]).register_rate is None
+
+
+def test_a_disk_s_latency_is_what_the_line_through_its_requests_leaves() -> None:
+    # 0.1 ms and 2 GB/s: 1 MiB in 0.624 ms, 4 MiB in 2.197 ms; four readers reach 2.5 GB/s.
+    cells = [
+        *(_cell("disk", "direct", "alone", s, value=1e-4 + s / 2e9) for s in (MIB, 4 * MIB)),
+        _cell("disk", "direct", "together", 2, value=2.2e9, is_rate=True),
+        _cell("disk", "direct", "together", 4, value=2.5e9, is_rate=True),
+        _cell("disk", "write", value=1e9, is_rate=True),
+    ]
+    curve = disk.curve_of(cells, "direct")
+    assert curve is not None
+    assert curve.latency == pytest.approx(1e-4)
+    assert curve.rate == 2.5e9
+    reading, writing = disk.forward(cells), disk.backward(cells)
+    assert reading is not None
+    assert set(reading.curves) == {"direct"}
+    assert writing is not None
+    assert writing.rate == 1e9
+
+
+def test_cold_reads_of_a_real_file_and_of_its_mapping(tmp_path: Path) -> None:
+    path = tmp_path / "cold"
+    block = memoryview(os.urandom(4 * MIB))
+    written, rate = disk.write_cold(path, 32 * MIB, block, 60.0)
+    assert written == path.stat().st_size == 32 * MIB
+    assert rate > 0
+    cold = disk.ColdFile(path, written, (MIB, 4 * MIB), (2,), 0.01)
+    try:
+        cells = list(cold.cells(mapped=True))
+        keys = [cell.key for cell in cells]
+        assert ("disk", "buffered", "alone", MIB) in keys
+        assert ("disk", "buffered", "together", 2) in keys
+        assert ("disk", "mmap", "alone", 4 * MIB) in keys
+        assert all(cell.take() > 0 for cell in cells)
+    finally:
+        cold.close()
+
+
+@pytest.mark.parametrize(
+    ("generation", "width", "words"),
+    [
+        # Half the lanes of the same generation; a generation less of all lanes; both.
+        (5, 8, "about 50%"),
+        (4, 16, "about 50%"),
+        (4, 8, "about 25%"),
+        (5, 16, None),
+        (None, 16, None),
+    ],
+)
+def test_a_link_below_what_it_can_do_is_said(
+    generation: int | None, width: int, words: str | None
+) -> None:
+    link = Link(
+        kind="pcie",
+        ends=("host0", "gpu0"),
+        forward=Direction(rate=50e9),
+        generation=generation,
+        width=width,
+        max_generation=5,
+        max_width=16,
+    )
+    text = link_warning("pcie0", link)
+    if words is None:
+        assert text is None
+    else:
+        assert text is not None
+        assert text.startswith(f"pcie0 runs as PCIe {generation} x{width} under load")
+        assert words in text
+
+
+def test_a_link_is_named_by_its_name_or_its_ends() -> None:
+    machine = load_machine("h200-sxm-2")
+    assert wanted_link(machine, "pcie1") == "pcie1"
+    assert wanted_link(machine, "host0->gpu1") == "pcie1"
+    assert wanted_link(machine, "gpu1 -> host0") == "pcie1"
+    with pytest.raises(InputError, match="no measured link pcie9") as error:
+        wanted_link(machine, "pcie9")
+    assert "pcie" in str(error.value.hint)
+
+
+def test_every_run_takes_about_as_long_and_one_shape_is_run_short_too() -> None:
+    planned = shapes([1, 2, 4, 8, 12, 16], 1024 * MIB)
+    found = runs(planned, 1024 * MIB, 256 * MIB, again=True)
+    by_workers = {r.shape.workers: r for r in found if r.shape.depth == 2 and r.times >= 1}
+    # 256 MiB each: one worker moves a quarter of the stock, sixteen go over it four times.
+    assert by_workers[1] == Run(by_workers[1].shape, 256 * MIB, 1)
+    assert by_workers[16].total == 4096 * MIB
+    usual = [r for r in found if r.shape == found[-1].shape]
+    # The most workers but one are twelve: 3 GiB, and a short run of a quarter of that.
+    assert [r.total for r in usual] == [3072 * MIB, 768 * MIB]
+    few = runs(shapes([1, 2], 256 * MIB), 256 * MIB, 256 * MIB, again=False)
+    assert all(r.total <= 256 * MIB for r in few)
+
+
+@pytest.mark.parametrize(("scope", "limit"), [(QUICK, 13.0), (FULL, 180.0)])
+def test_the_groups_fit_into_the_time(scope: object, limit: float) -> None:
+    assert scope in (QUICK, FULL)
+    one = QUICK if scope is QUICK else FULL
+    planned = sum(one.weights.values()) + one.reserve
+    assert planned <= one.seconds
+    # Starting Python with CuPy takes some two seconds, ending some more.
+    assert one.seconds + 3 < limit
