@@ -112,3 +112,15 @@ def test_importing_the_package_takes_no_library_with_it() -> None:
         timeout=60,
     )
     assert not set(done.stdout.split()) & (HEAVY | {"typer"})
+
+
+def test_a_load_starts_without_the_model_and_the_schemas() -> None:
+    # They would take three times as long to import as all that a load needs, before its first read.
+    script = "import planner.engine.load, sys; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    modules = set(done.stdout.split())
+    assert not modules & (HEAVY - {"numpy", "pydantic"})
+    assert not {"planner.results", "planner.plan.schema", "planner.machine.schema"} & modules
+    assert not any(m.startswith("planner.model") for m in modules)

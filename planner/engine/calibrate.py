@@ -30,7 +30,7 @@ from planner.engine.calibration.scope import FULL, QUICK, Scope
 from planner.engine.calibration.sentinel import Sentinel
 from planner.engine.memory import copy_memory
 from planner.engine.progress import Progress, Quiet
-from planner.engine.sample import SWITCH_S
+from planner.engine.waits import SWITCH_S
 from planner.errors import InputError, UnavailableError
 from planner.machine.discover import discover
 from planner.machine.discover_gpus import read_gpus

@@ -9,11 +9,13 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from planner.engine.memory import PAGE
 from planner.errors import ExecutionError, InputError, UnavailableError
-from planner.plan.schema import FileSource
+
+if TYPE_CHECKING:
+    from planner.plan.schema import FileSource
 
 preadv = os.preadv
 pwritev = os.pwritev

@@ -7,19 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Thread
 from time import perf_counter
-from typing import Final
 
 from planner.engine.flow import FlowSample
 from planner.engine.measure import Interval, served
 from planner.engine.pace import ALL, Gate, Pace, Turns
 from planner.engine.progress import POLL_S
 from planner.engine.transfer import Moved, raise_error
-from planner.engine.waits import Stop, Stopped
-
-SWITCH_S: Final = 1e-4
-"""Seconds after which the interpreter lets another thread go on. The default of 5 ms lets one busy
-thread hold up all workers: 24 GB/s became 1.8 at 4 MiB chunks, 8 to 10 with this value (measured
-2026-11-29 on a 2-core guest)."""
+from planner.engine.waits import SWITCH_S, Stop, Stopped
 
 
 @dataclass(frozen=True, slots=True)

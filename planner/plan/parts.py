@@ -206,7 +206,7 @@ class Parts:
 
     def _sink(self, flow: Flow, path: str) -> str | None:
         """The absolute path that `flow` writes."""
-        from planner.plan.sources import absolute
+        from planner.plan.paths import absolute
 
         where = child(path, "file")
         if not any(name.rpartition(".")[2].startswith("disk") for name in flow.destinations):

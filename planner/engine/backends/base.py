@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from planner.engine.memory import HostBuffer
-from planner.engine.touch import Touch
+
+if TYPE_CHECKING:
+    from planner.engine.touch import Touch
 
 Name = Literal["null", "host", "cuda"]
 EngineKind = Literal["h2d", "d2h", "peer", "local", "kernel", "pages_in", "pages_out"]

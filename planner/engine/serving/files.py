@@ -12,14 +12,14 @@ from planner.engine.serving.bank import Memory
 from planner.engine.serving.ends import Cache, FileEnd, MemoryEnd
 from planner.engine.serving.parts import Part
 from planner.errors import InputError
+from planner.plan.paths import paths_of
 from planner.plan.safetensors import LENGTH_BYTES, Header, Tensor, parse_header, read_raw
-from planner.plan.sources import paths_of
 
 ALIGN: Final = 256
 """Bytes that a chosen tensor's place is a multiple of, like what cudaMalloc returns."""
 SOON: Final = 256 << 10
 """Bytes of headers that are parsed before the bytes move: 8 ms at most. A longer one would keep
-the interpreter from the workers: json lets nobody else run, 0.2 s for 100,000 tensors."""
+the interpreter from the workers: json lets nobody else run, 0.3 s for 100,000 tensors."""
 
 
 @dataclass

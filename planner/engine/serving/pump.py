@@ -18,12 +18,11 @@ from typing import Final
 
 from planner.engine.backends.base import Backend, Lane
 from planner.engine.memory import Ring
-from planner.engine.sample import SWITCH_S
 from planner.engine.serving.bank import Bank, in_backend
 from planner.engine.serving.job import Hand, Hands, Job
 from planner.engine.serving.shape import ROOM
 from planner.engine.team import Team
-from planner.engine.waits import Stop, Stopped
+from planner.engine.waits import SWITCH_S, Stop, Stopped
 from planner.errors import ExecutionError, PlannerError
 
 _NOBODY: Final = Stop()

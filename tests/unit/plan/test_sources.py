@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from planner.errors import InputError
-from planner.plan.sources import INDEX_NAME, clip, find_sources
+from planner.plan.paths import INDEX_NAME
+from planner.plan.sources import clip, find_sources
 
 
 def write_tensors(path: Path, *sizes: int) -> None:
