@@ -233,6 +233,14 @@ class HopRun(Result):
     predicted_rate_bytes_per_s: float
 
 
+class PartRun(Result):
+    """One way of a split flow: the share of the bytes that it took from the common queue."""
+
+    route: tuple[str, ...]
+    predicted_share: float
+    share: float
+
+
 class FlowRun(Result):
     """A flow measured.
 
@@ -264,6 +272,7 @@ class FlowRun(Result):
     first_error_factor: float
     inside_interval: bool | None = None
     hops: tuple[HopRun, ...]
+    parts: tuple[PartRun, ...] = ()
     cache: CacheState = "none"
     verified: bool | None
     pinned_bytes: int = 0

@@ -23,9 +23,9 @@ from planner.engine.verify import from_files, from_pattern
 from planner.errors import InfeasibleError
 from planner.machine.schema import Disk, Hbm, Machine, Ram
 from planner.model.need import Need
-from planner.model.needs import host_of
+from planner.model.needs import Demand, host_of
 from planner.model.strategies import Kind
-from planner.plan.schema import FileSource, Flow
+from planner.plan.schema import FileSource, Flow, Plan
 from planner.results import Hop
 from planner.units import format_size
 
@@ -296,3 +296,24 @@ def fill_device(backend: Backend, target: DeviceBuffer, pattern: Pattern) -> Non
             backend.write(target, at, block.address, length)
     finally:
         block.close()
+
+
+def over(limit: int | None, size: int) -> bool:
+    """Whether so many bytes are more than the limit, if there is one."""
+    return limit is not None and size > limit
+
+
+def shares(plan: Plan, listed: Sequence[Demand]) -> list[int]:
+    """Where each demand's bytes begin in its flow: the shares of a split flow follow each other."""
+    found: list[int] = []
+    seen: dict[str, int] = {}
+    at = 0
+    for demand in listed:
+        flow = plan.flows[demand.flow]
+        turn = seen.get(demand.flow, 0)
+        seen[demand.flow] = turn + 1
+        if flow.copy_mode != "shard" or turn % len(flow.destinations) == 0:
+            at = 0
+        found.append(at)
+        at += demand.need.size
+    return found

@@ -12,16 +12,17 @@ from planner.engine.backends import Backend, open_backend
 from planner.engine.budget import Workers, require_cores
 from planner.engine.ends import Options
 from planner.engine.environment import environment, waived
+from planner.engine.lines import all_hops, groups_of
 from planner.engine.outcome import compute_runs, cover_of, flow_run
 from planner.engine.progress import Progress, Quiet
 from planner.engine.session import Session
-from planner.engine.strategies import stages_of
+from planner.engine.strategies import stages_of_hops
 from planner.engine.virtual import run_virtual, virtual_record
 from planner.errors import InputError, UnavailableError
 from planner.machine.schema import Hbm, Machine
 from planner.model.needs import Demand, demands as needs_of
 from planner.plan.schema import Plan
-from planner.results import ComputeRun, Environment, Estimate, FlowRun, Run, Verdict
+from planner.results import ComputeRun, Environment, Estimate, FlowRun, Hop, Run, Verdict
 
 
 def execute(  # noqa: PLR0913 - one keyword an option of the run
@@ -158,9 +159,9 @@ def require(device: Backend, machine: Machine, estimate: Estimate) -> None:
             hint="calibrate again with that backend",
         )
     for flow in estimate.flows:
-        for hop in flow.schedule.hops:
+        groups_of(machine, flow.schedule)  # raises where several ways cannot share a queue
+        for hop in all_hops(flow.schedule):
             nodes = machine.nodes[hop.start], machine.nodes[hop.end]
-            stages_of(machine, hop)
             gpus = [node.device for node in nodes if isinstance(node, Hbm)]
             reason = device.lacks(hop.strategy, (nodes[0].kind, nodes[1].kind), gpus)
             if reason is not None:
@@ -172,12 +173,16 @@ def _workers(machine: Machine, estimate: Estimate, listed: Sequence[Demand]) -> 
     found: Workers = {}
     for demand, flow in zip(listed, estimate.flows, strict=True):
         busy = [
-            hop.workers
-            for hop in flow.schedule.hops
-            if any(stage.kind == "pool" for stage in stages_of(machine, hop))
+            sum(group[0].workers for group in routes if _busy(machine, group))
+            for routes in groups_of(machine, flow.schedule)
         ]
-        found[flow.name] = demand.flow, max(busy, default=1)
+        found[flow.name] = demand.flow, max([1, *busy])
     return found
+
+
+def _busy(machine: Machine, group: Sequence[Hop]) -> bool:
+    """Whether the workers of hops that run together move bytes themselves."""
+    return any(stage.kind == "pool" for own in stages_of_hops(machine, group) for stage in own)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from planner.engine.backends.base import Backend
 from planner.engine.ends import THREADS, Ends, lead_of
 from planner.engine.in_place import MANAGED, InPlace
+from planner.engine.lines import (
+    Copy,
+    all_hops,
+    gpus_of,
+    grouped,
+    near_gpu,
+    only_movement,
+    parted,
+    registrable,
+    source_for,
+    with_copies,
+    workers_of,
+)
 from planner.engine.measure import Interval
 from planner.engine.memory import HostBuffer, Mapped, Mapping
 from planner.engine.pace import FREE, Pace
 from planner.engine.places import DevicePlace, HostPlace, MappedPlace, Place
-from planner.engine.strategies import stages_of_hops
+from planner.engine.route import Route, route_of
 from planner.engine.team import Team
 from planner.engine.terms import Terms
 from planner.engine.transfer import Line, Moved, Transfer
@@ -51,7 +64,11 @@ class FlowSample:
 
 @dataclass
 class FlowRunner:
-    """Everything of a flow that stays from one sample to the next."""
+    """Everything of a flow that stays from one sample to the next.
+
+    `copies` are those that its chunks are passed on to as they come in. One that is itself a copy
+    (`copied`) waits for its source; that counts from the beginning.
+    """
 
     backend: Backend
     machine: Machine
@@ -60,6 +77,8 @@ class FlowRunner:
     stop: Stop
     repeat: int = 1
     terms: Terms = field(default_factory=Terms)
+    copies: list[Copy] = field(default_factory=list)
+    copied: bool = False
     team: Team | None = None
     transfers: list[Transfer] = field(default_factory=list)
     undo: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -95,14 +114,16 @@ class FlowRunner:
         fresh = self.team is None
         self.done_bytes = 0
         begun = perf_counter()
-        for gpu in _gpus(self.machine, self.schedule.hops):
+        for gpu in self._gpus():
             self.backend.attach(gpu)
+        for copy in self.copies:
+            copy.begin(begun)
         setup = self._start_team() if fresh else []
         moves: list[Moved] = []
         first_end, paused = begun, 0.0
         for turn in range(self.repeat):
             pace.enter(turn)
-            self.ends.turn(turn)
+            self._turn(turn)
             if turn:
                 pause = perf_counter()
                 self.rewind()
@@ -110,19 +131,20 @@ class FlowRunner:
                 paused += perf_counter() - pause
             for transfer in self.transfers:
                 setup += self._before(transfer)
-                moves.append(transfer.run())
+                moves.append(self._run(transfer))
             if moves:
                 moves[-1] = self.in_place.after(self.transfers[-1], moves[-1])
             self.done_bytes += self.schedule.size_bytes
             if turn == 0:
                 first_end = moves[-1].end if moves else begun
             pace.leave()
-        start = begun if setup or not moves else moves[0].start
+        start = begun if setup or self.copied or not moves else moves[0].start
         end = moves[-1].end if moves else start
         if self.repeat > 1:
             steady = (end - first_end - paused) / (self.repeat - 1)
         else:
-            steady = max(0.0, end - start - sum(step.duration_s for step in setup))
+            paid = [*setup, *(step for copy in self.copies for step in copy.setup)]
+            steady = max(0.0, end - start - sum(step.duration_s for step in paid))
         after = [*self._unregister_once(), *self._give_back()] if fresh else []
         first_s = first_end - start + sum(step.duration_s for step in after)
         return FlowSample(start, end, (*setup, *after), steady, first_s, tuple(moves), self.repeat)
@@ -138,12 +160,33 @@ class FlowRunner:
         """Bytes of all rings and of what was registered for this flow."""
         return self.registered_bytes + sum(transfer.pinned_bytes for transfer in self.transfers)
 
+    def _turn(self, turn: int) -> None:
+        """Have all places use the buffer of this repeat."""
+        self.ends.turn(turn)
+        if self.copied and isinstance(self.ends.source, DevicePlace):
+            self.ends.source.turn(turn)
+        for copy in self.copies:
+            copy.place.turn(turn)
+
+    def _run(self, transfer: Transfer) -> Moved:
+        """One movement; what it passed on to copies is noted there."""
+        last = transfer is self.transfers[-1]
+        own, passed = parted(transfer.run(), len(self.copies) if last else 0)
+        for copy, moved in zip(self.copies if last else [], passed, strict=True):
+            copy.moves.append(moved)
+        return own
+
+    def _gpus(self) -> list[int]:
+        """The driver's indices of all GPUs on any way."""
+        hops = (*all_hops(self.schedule), *(copy.hop for copy in self.copies))
+        return gpus_of(self.machine, hops)
+
     def _start_team(self) -> list[SetupStep]:
         """Start the workers, and make the places between the movements."""
         start = perf_counter()
-        workers = max((hop.workers for hop in self.schedule.hops), default=1)
+        workers = workers_of(self.machine, self.schedule)
         team = self.team = Team(workers, self.stop, self.schedule.flow)
-        gpus = _gpus(self.machine, self.schedule.hops)
+        gpus = self._gpus()
 
         def attach(_number: int) -> None:
             for gpu in gpus:
@@ -151,8 +194,17 @@ class FlowRunner:
 
         team.run(attach)
         steps = [SetupStep(name="start the workers", duration_s=perf_counter() - start)]
+        lines = self._shared(steps) if self.schedule.parts else self._in_turn(steps)
+        self.transfers += [
+            Transfer(self.backend, team, self.stop, line, self.terms) for line in lines
+        ]
+        return steps
+
+    def _in_turn(self, steps: list[SetupStep]) -> list[Line]:
+        """The movements of one way, one after another."""
         groups = grouped(self.schedule.hops)
         place: Place = self.ends.source
+        lines = []
         for k, hops in enumerate(groups):
             if isinstance(place, MappedPlace) and place.mapped is None:
                 steps.append(self._map(place, register=not hops[0].coupled))
@@ -160,12 +212,33 @@ class FlowRunner:
                     continue
             last = k == len(groups) - 1
             target = self.ends.target if last else self._between(groups, k, steps)
-            stages = stages_of_hops(self.machine, hops)
-            size, flow = self.schedule.size_bytes, self.schedule.flow
-            line = Line(flow, size, tuple(hops), stages, place, target)
-            self.transfers.append(Transfer(self.backend, team, self.stop, line, self.terms))
+            route = near_gpu(self.backend, self.machine, route_of(self.machine, hops))
+            lines.append(self._line((route,), place, target, last=last))
             place = target
-        return steps
+        return lines
+
+    def _line(
+        self, routes: tuple[Route, ...], source: Place, target: Place, *, last: bool = True
+    ) -> Line:
+        """A movement; the last one is passed on to the copies."""
+        if last and self.copies:
+            if len(routes) > 1 or not isinstance(target, DevicePlace):
+                raise TypeError("chunks are passed on from one way into a GPU only")
+            passed, target = with_copies(self.machine, routes[0], target, self.copies)
+            routes = (passed,)
+        return Line(self.schedule.flow, self.schedule.size_bytes, routes, source, target)
+
+    def _shared(self, steps: list[SetupStep]) -> list[Line]:
+        """One movement over all ways of the flow."""
+        routes = []
+        for part in self.schedule.parts:
+            hops = only_movement(self.machine, self.schedule.flow, part)
+            source = source_for(self.ends.source, self.schedule, part.hops[0], self.undo)
+            if isinstance(source, MappedPlace) and source.mapped is None:
+                steps.append(self._map(source, register=not part.hops[0].coupled))
+            route = near_gpu(self.backend, self.machine, route_of(self.machine, hops))
+            routes.append(replace(route, source=source))
+        return [self._line(tuple(routes), self.ends.source, self.ends.target)]
 
     def _between(self, groups: Sequence[Sequence[Hop]], k: int, steps: list[SetupStep]) -> Place:
         """The place where all bytes rest between movement `k` and the next."""
@@ -176,7 +249,7 @@ class FlowRunner:
         lead = lead_of(groups[k][-1].strategy, self.ends.files)
         size, following = self.schedule.size_bytes, groups[k + 1][0]
         if following.strategy in MANAGED:
-            gpu = _gpus(self.machine, [following])[0]
+            gpu = gpus_of(self.machine, [following])[0]
             buffer = self.backend.managed(gpu, size)
         else:
             buffer = HostBuffer(size, lead=lead)
@@ -213,25 +286,32 @@ class FlowRunner:
         return _step(name, start, self.schedule.size_bytes)
 
     def _before(self, transfer: Transfer) -> list[SetupStep]:
-        """What a movement needs before its first run: device memory, registration, ring."""
-        if transfer.hands:
+        """What a movement needs before its first run: device memory, registration, slots."""
+        if transfer.ready:
             return []
         steps = self.in_place.before(transfer)
         line = transfer.line
-        if isinstance(line.target, DevicePlace) and line.target.buffer is None:
-            start, target = perf_counter(), line.target
-            for _ in range(target.kept):
-                memory = self.backend.allocate(target.gpu, line.size)
-                self.undo.callback(self.backend.release, memory)
-                target.add(memory)
-            steps.append(_step(f"allocate {line.hops[-1].end}", start, line.size * target.kept))
-        for buffer in _registrable(transfer):
+        for name, place in line.devices():
+            if not place.every:
+                made = self._allocate(name, place)
+                copy = next((copy for copy in self.copies if copy.place is place), None)
+                (steps if copy is None else copy.setup).append(made)
+        for buffer in registrable(transfer):
             start = perf_counter()
             self._register(buffer.address, buffer.size)
             self._lent.append(buffer)
             buffer.pinned = True
             steps.append(_step("register the buffer", start, buffer.size))
         return steps + transfer.prepare()
+
+    def _allocate(self, name: str, place: DevicePlace) -> SetupStep:
+        start = perf_counter()
+        size = self.schedule.size_bytes
+        for _ in range(place.kept):
+            memory = self.backend.allocate(place.gpu, size)
+            self.undo.callback(self.backend.release, memory)
+            place.add(memory)
+        return _step(f"allocate {name}", start, size * place.kept)
 
     def _unregister_once(self) -> list[SetupStep]:
         """Time the end of a registration, then have it again for the samples to come."""
@@ -265,30 +345,5 @@ class FlowRunner:
             self.transfers, self.team = [], None
 
 
-def _registrable(transfer: Transfer) -> list[HostBuffer]:
-    """The caller's own memory at the ends of a copy that needs it registered."""
-    if transfer.hops[0].strategy not in ("registered", "zero_copy"):
-        return []
-    ends = (transfer.line.source, transfer.line.target)
-    buffers = [one for place in ends if isinstance(place, HostPlace) for one in place.every]
-    return [buffer for buffer in buffers if buffer.size and not buffer.pinned]
-
-
 def _step(name: str, start: float, size: int) -> SetupStep:
     return SetupStep(name=name, duration_s=perf_counter() - start, size_bytes=size)
-
-
-def grouped(hops: Sequence[Hop]) -> list[list[Hop]]:
-    """The hops of each movement: a coupled hop runs with the next."""
-    groups: list[list[Hop]] = [[]]
-    for hop in hops:
-        groups[-1].append(hop)
-        if not hop.coupled:
-            groups.append([])
-    return [group for group in groups if group]
-
-
-def _gpus(machine: Machine, hops: Sequence[Hop]) -> list[int]:
-    """The driver's indices of all GPUs on the way."""
-    nodes = [machine.nodes[name] for hop in hops for name in (hop.start, hop.end)]
-    return list(dict.fromkeys(node.device for node in nodes if isinstance(node, Hbm)))

@@ -5,7 +5,8 @@ plays the same generators with the model's times. Each shape mirrors one of `mod
 
     fill     wait for the slot, take a chunk, pool stage into it, issue its DMA, use the next slot
     drain    keep `depth` DMAs in flight, wait for the oldest, pool stage out of its slot
-    relay    DMA into the slot, a second DMA follows it by an event, the slot is free after that
+    relay    DMA into the slot, further DMAs follow it by events, the slot is free after the last
+    pass on  fill, and further DMAs follow: the host's slot is free after the first of them already
     single   pool stages on plain memory one after another, or at most `depth` queued DMAs
 
 Every worker ends with nothing in flight.
@@ -14,16 +15,20 @@ Every worker ends with nothing in flight.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, Literal
 
 POOL: Final = 0
 """The worker moves the chunk itself: read, copy, write."""
-DMA: Final = 1
-"""Queue the chunk on the (first) copy engine; goes on at once."""
-FOLLOW: Final = 2
-"""Queue the chunk on the second engine, which takes it when the first is done; goes on at once."""
-WAIT: Final = 3
-"""Wait until the slot's last copy has arrived; returns at once where nothing is in flight."""
+WAIT: Final = 1
+"""Wait until the slot's copy on the first engine has arrived; nothing where none is in flight."""
+CLEAR: Final = 2
+"""The same for the slot's copies on all further engines."""
+DMA: Final = 3
+"""Queue the chunk on the first copy engine; goes on at once."""
+FOLLOW: Final = 4
+"""Queue the chunk on the second engine, which takes it when the first is done; goes on at once.
+The engines behind it have the codes that follow."""
 
 NO_CHUNK: Final = -1
 
@@ -69,18 +74,39 @@ def drain(chunks: Iterator[int], depth: int) -> Iterator[Op]:
         yield POOL, slot, chunk
 
 
-def relay(chunks: Iterator[int], depth: int) -> Iterator[Op]:
-    """Engine, then engine."""
+def relay(chunks: Iterator[int], depth: int, engines: int = 2) -> Iterator[Op]:
+    """Engine, then engine, and so on."""
+    slot = 0
+    while True:
+        yield WAIT, slot, NO_CHUNK
+        yield CLEAR, slot, NO_CHUNK
+        chunk = next(chunks, NO_CHUNK)
+        if chunk < 0:
+            break
+        for k in range(engines):
+            yield DMA + k, slot, chunk
+        slot = (slot + 1) % depth
+    yield from _settle(slot, depth, further=True)
+
+
+def pass_on(chunks: Iterator[int], depth: int, engines: int) -> Iterator[Op]:
+    """Pool, then engine, then engine, and so on.
+
+    The worker fills the host's slot again while its last chunk is still on its way from GPU to
+    GPU; only before the next chunk leaves for them it makes sure that the one before has gone.
+    """
     slot = 0
     while True:
         yield WAIT, slot, NO_CHUNK
         chunk = next(chunks, NO_CHUNK)
         if chunk < 0:
             break
-        yield DMA, slot, chunk
-        yield FOLLOW, slot, chunk
+        yield POOL, slot, chunk
+        yield CLEAR, slot, NO_CHUNK
+        for k in range(engines):
+            yield DMA + k, slot, chunk
         slot = (slot + 1) % depth
-    yield from _settle(slot, depth)
+    yield from _settle(slot, depth, further=True)
 
 
 def alone(chunks: Iterator[int], _depth: int) -> Iterator[Op]:
@@ -102,10 +128,12 @@ def queued(chunks: Iterator[int], depth: int) -> Iterator[Op]:
     yield from _settle(slot, depth)
 
 
-def _settle(slot: int, depth: int) -> Iterator[Op]:
+def _settle(slot: int, depth: int, *, further: bool = False) -> Iterator[Op]:
     """Wait for all slots, the oldest first."""
     for turn in range(depth):
         yield WAIT, (slot + turn) % depth, NO_CHUNK
+        if further:
+            yield CLEAR, (slot + turn) % depth, NO_CHUNK
 
 
 SHAPES: Final[dict[tuple[Kind, ...], Worker]] = {
@@ -115,4 +143,15 @@ SHAPES: Final[dict[tuple[Kind, ...], Worker]] = {
     ("engine", "pool"): drain,
     ("engine", "engine"): relay,
 }
-"""The worker for the kinds of stages that a byte meets, in order."""
+"""The worker for one or two kinds of stages that a byte meets, in order."""
+
+
+def worker_of(kinds: tuple[Kind, ...]) -> Worker | None:
+    """The worker for any line of stages that there is one for, else `None`."""
+    if kinds in SHAPES:
+        return SHAPES[kinds]
+    if len(kinds) < 3 or "pool" in kinds[1:]:
+        return None
+    if kinds[0] == "pool":
+        return partial(pass_on, engines=len(kinds) - 1)
+    return partial(relay, engines=len(kinds))

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from planner.engine.flow import FlowSample, grouped
+from planner.engine.flow import FlowSample
+from planner.engine.lines import all_hops, groups_of
 from planner.engine.measure import Interval, middle, quantile, spread, union
 from planner.engine.strategies import stages_of_hops
 from planner.machine.schema import Machine
@@ -18,8 +19,10 @@ from planner.results import (
     Estimate,
     FlowEstimate,
     FlowRun,
+    FlowSchedule,
     Hop,
     HopRun,
+    PartRun,
 )
 
 
@@ -65,6 +68,7 @@ def flow_run(machine: Machine, predicted: FlowEstimate, record: FlowRecord) -> F
         first_error_factor=_ratio(first, predicted.first_s),
         inside_interval=None if interval is None else interval[0] <= duration <= interval[1],
         hops=_hops(machine, predicted, record.samples),
+        parts=_parts(predicted.schedule, record.samples),
         cache=record.cache,
         verified=record.verified,
         pinned_bytes=record.pinned_bytes,
@@ -115,7 +119,8 @@ def _hops(
     machine: Machine, predicted: FlowEstimate, samples: Sequence[FlowSample]
 ) -> tuple[HopRun, ...]:
     """Each hop's busy time: the median over the samples."""
-    busy = [_busy(machine, predicted.schedule.hops, sample) for sample in samples]
+    busy = [_busy(machine, predicted.schedule, sample) for sample in samples]
+    sizes = _sizes(predicted, samples)
     found = []
     for k, hop in enumerate(predicted.hops):
         seconds = middle([row[k] for row in busy])
@@ -126,35 +131,66 @@ def _hops(
                 predicted_s=hop.busy_s,
                 busy_s=seconds,
                 error_factor=_ratio(seconds, hop.busy_s),
-                rate_bytes_per_s=_ratio(predicted.size_bytes, seconds),
+                rate_bytes_per_s=_ratio(sizes[k], seconds),
                 predicted_rate_bytes_per_s=hop.rate_bytes_per_s,
             )
         )
     return tuple(found)
 
 
-def _busy(machine: Machine, hops: Sequence[Hop], sample: FlowSample) -> list[float]:
-    """Busy seconds of each hop in one repeat: of its engine, else of its last stage."""
-    found: list[float] = []
-    groups = [
-        [[s.kind for s in own] for own in stages_of_hops(machine, group)] for group in grouped(hops)
-    ]
-    moving = [kinds for kinds in groups if any(kinds)]
-    repeats = max(1, len(sample.moves) // max(1, len(moving)))
-    at = 0
-    for kinds in groups:
-        if not any(kinds):  # a mapping moves nothing by itself
-            found += [0.0] * len(kinds)
-            continue
-        moves = sample.moves[at :: len(moving)]
-        at += 1
+def _busy(machine: Machine, schedule: FlowSchedule, sample: FlowSample) -> list[float]:
+    """Busy seconds of each hop of all ways in one repeat: of its engine, else of its last stage."""
+    movements = groups_of(machine, schedule)
+    repeats = max(1, len(sample.moves) // max(1, len(movements)))
+    found: dict[int, float] = {}
+    for at, routes in enumerate(movements):
+        moves = sample.moves[at :: len(movements)]
         stages = iter(zip(*(move.intervals for move in moves), strict=True))
-        for own in kinds:
+        rows = [row for group in routes for row in _kinds(machine, group)]
+        for hop, own in rows:
             times = [(kind, union(chain(*next(stages)))) for kind in own]
             engines = [seconds for kind, seconds in times if kind != "pool"]
             last = (engines or [seconds for _, seconds in times])[-1:]
-            found.append(sum(last) / repeats)  # nothing for a mapping that is copied from in place
-    return found
+            # Nothing for a mapping that is copied from in place.
+            found[id(hop)] = sum(last) / repeats
+    # A hop that is not among them is a mapping, which moves nothing by itself.
+    return [found.get(id(hop), 0.0) for hop in all_hops(schedule)]
+
+
+def _kinds(machine: Machine, group: Sequence[Hop]) -> list[tuple[Hop, list[str]]]:
+    """The kinds of stages of each of the hops that run together."""
+    found = zip(group, stages_of_hops(machine, group), strict=True)
+    return [(hop, [stage.kind for stage in own]) for hop, own in found]
+
+
+def _sizes(predicted: FlowEstimate, samples: Sequence[FlowSample]) -> list[float]:
+    """Bytes that crossed each hop in one repeat."""
+    schedule, size = predicted.schedule, predicted.size_bytes
+    if not schedule.parts:
+        return [size] * len(schedule.hops)
+    shares = _parts(schedule, samples)
+    pairs = zip(schedule.parts, shares, strict=True)
+    return [own.share * size for part, own in pairs for _ in part.hops]
+
+
+def _parts(schedule: FlowSchedule, samples: Sequence[FlowSample]) -> tuple[PartRun, ...]:
+    """Each way of a split flow: the median of the shares that it took from the common queue."""
+    if not schedule.parts:
+        return ()
+    taken = [
+        [sum(column) / sum(map(sum, rows)) for column in zip(*rows, strict=True)]
+        for rows in ([move.shares for move in sample.moves] for sample in samples)
+        if sum(map(sum, rows))
+    ]
+    total = max(1, schedule.size_bytes)
+    return tuple(
+        PartRun(
+            route=(part.hops[0].start, *(hop.end for hop in part.hops)),
+            predicted_share=part.share_bytes / total,
+            share=middle([row[k] for row in taken]) if taken else 0.0,
+        )
+        for k, part in enumerate(schedule.parts)
+    )
 
 
 def _ratio(above: float, below: float) -> float:

@@ -26,12 +26,14 @@ class Gate:
 
     It begins when all in `ends` have ended, and so has the first repeat of all in `steps`. Repeat
     k begins when repeat k of all in `steps` has ended, and repeat k - buffers of each consumer in
-    `room`, given as (label, buffers).
+    `room`, given as (label, buffers). A copy of what others bring also waits for repeat k of those,
+    in `copies`; its own setup does not.
     """
 
     ends: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
     room: tuple[tuple[str, int], ...] = ()
+    copies: tuple[str, ...] = ()
 
     @property
     def open(self) -> bool:
@@ -45,7 +47,7 @@ class Gate:
     def before(self, turn: int) -> list[tuple[str, int]]:
         """(label, repeats that must have ended) before repeat `turn`."""
         free = [(label, turn - ahead + 1) for label, ahead in self.room if turn >= ahead]
-        return [*((label, turn + 1) for label in self.steps), *free]
+        return [*((label, turn + 1) for label in (*self.steps, *self.copies)), *free]
 
 
 def gates(plan: Plan, demands: Sequence[Demand]) -> dict[str, Gate]:
@@ -104,7 +106,7 @@ class Pace:
         self, label: str = "", gate: Gate | None = None, turns: Turns | None = None
     ) -> None:
         self._label, self._gate, self._turns = label, gate or Gate(), turns
-        self._free = turns is None or not (self._gate.steps or self._gate.room)
+        self._free = turns is None or not (self._gate.steps or self._gate.room or self._gate.copies)
 
     def enter(self, turn: int) -> None:
         """Wait until repeat `turn` may begin; raises `Stopped` if the run is called off."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
 from time import perf_counter
@@ -13,13 +13,31 @@ from typing import Final, Literal, cast
 from planner.engine import pagecache
 from planner.engine.backends import Backend
 from planner.engine.budget import Buckets, Budgeted, Ledger, buckets_of
-from planner.engine.ends import THREADS, Options, Task as Share, make_ends
+from planner.engine.copies import (
+    Follower,
+    copied_ends,
+    follow,
+    sampled,
+    sources_first,
+    with_sources,
+)
+from planner.engine.ends import (
+    THREADS,
+    Ends,
+    Options,
+    Task as Share,
+    make_ends,
+    over,
+    require_memory,
+    shares,
+)
 from planner.engine.flow import FlowRunner, FlowSample
+from planner.engine.lines import all_hops
 from planner.engine.measure import Interval
 from planner.engine.outcome import FlowRecord
 from planner.engine.pace import Gate, Pace, gates
 from planner.engine.places import DevicePlace, HostPlace, SinkPlace
-from planner.engine.precedence import Precedence, Ranked
+from planner.engine.precedence import Precedence
 from planner.engine.progress import Progress
 from planner.engine.sample import Task, run_once
 from planner.engine.strategies.write_combined import read_rate, remark
@@ -44,7 +62,7 @@ class Running:
 
     demand: Demand
     estimate: FlowEstimate
-    runner: FlowRunner
+    runner: FlowRunner | Follower
     first: FlowSample | None = None
     samples: list[FlowSample] = field(default_factory=list)
     cache: CacheState = "none"
@@ -107,29 +125,27 @@ class Session:
         """Make every flow's ends, and compile what compute blocks need."""
         offsets = shares(self.plan, listed)
         self._buckets = buckets_of(self.plan)
-        self._lean = _over(self.plan.budget.pinned, sum(f.ring_bytes for f in estimate.flows))
-        self._gates = gates(self.plan, listed)
+        self._lean = over(self.plan.budget.pinned, sum(f.ring_bytes for f in estimate.flows))
+        self._gates = with_sources(gates(self.plan, listed), estimate.flows)
         classes = {demand.priority for demand in listed}
         self._precedence = Precedence(classes, self.stop) if len(classes) > 1 else None
-        self._look_at_hops([hop for flow in estimate.flows for hop in flow.schedule.hops])
-        for demand, predicted, offset in zip(listed, estimate.flows, offsets, strict=True):
-            schedule = predicted.schedule
-            flow = self.plan.flows[demand.flow]
-            share = Share(flow, demand.need, schedule.hops, offset, demand.kept)
+        every = [hop for flow in estimate.flows for hop in all_hops(flow.schedule)]
+        self._look_at_hops(every)
+        made: dict[str, Running] = {}
+        for i in sources_first(estimate.flows):
+            demand, predicted = listed[i], estimate.flows[i]
             self._open_peers(predicted)
-            ends = make_ends(self.device, self.machine, share, options)
-            runner = FlowRunner(
-                self._as_seen_by(demand),
-                self.machine,
-                schedule,
-                ends,
-                self.stop,
-                predicted.repeat,
-                self._terms(demand),
-            )
+            if predicted.schedule.copy_of is None:
+                flow, hops = self.plan.flows[demand.flow], predicted.schedule.hops
+                share = Share(flow, demand.need, hops, offsets[i], demand.kept)
+                ends = make_ends(self.device, self.machine, share, options)
+                runner: FlowRunner | Follower = self._runner(demand, predicted, ends)
+            else:
+                runner = self._copy(demand, predicted, made[predicted.schedule.copy_of].runner)
             self._undo.callback(runner.close)
             runner.open()
-            self.flows[predicted.name] = Running(demand, predicted, runner)
+            made[predicted.name] = Running(demand, predicted, runner)
+        self.flows = {flow.name: made[flow.name] for flow in estimate.flows}
         for name, block in self.plan.compute.items():
             node = self.machine.nodes[block.gpu]
             if isinstance(node, Hbm):
@@ -168,8 +184,27 @@ class Session:
                     hint="whoever uses the GPUs in this process should close it first",
                 )
 
+    def _runner(self, demand: Demand, predicted: FlowEstimate, ends: Ends) -> FlowRunner:
+        device, schedule = self._as_seen_by(demand), predicted.schedule
+        terms, repeat = self._terms(demand), predicted.repeat
+        return FlowRunner(device, self.machine, schedule, ends, self.stop, repeat, terms)
+
+    def _copy(
+        self, demand: Demand, predicted: FlowEstimate, source: FlowRunner | Follower
+    ) -> FlowRunner | Follower:
+        """What brings a copy of what `source` brings."""
+        schedule = predicted.schedule
+        ends = copied_ends(self.machine, source.ends, schedule, demand.kept)
+        there = replace(demand.need, start=schedule.hops[0].start, end=schedule.hops[-1].end)
+        require_memory(self.device, self.machine, there, demand.kept)
+        if schedule.fan == "chain":
+            return follow(source.root if isinstance(source, Follower) else source, schedule, ends)
+        runner = self._runner(demand, predicted, ends)
+        runner.copied = True
+        return runner
+
     def _open_peers(self, predicted: FlowEstimate) -> None:
-        for hop in predicted.schedule.hops:
+        for hop in all_hops(predicted.schedule):
             start, end = self.machine.nodes[hop.start], self.machine.nodes[hop.end]
             if hop.strategy == "peer" and isinstance(start, Hbm) and isinstance(end, Hbm):
                 self.device.open_peer(start.device, end.device)
@@ -247,7 +282,12 @@ class Session:
 
     def _tasks(self) -> list[Task]:
         tasks = [
-            Task(name, self._gates[name], flow.demand.start, partial(self._sampled, flow.runner))
+            Task(
+                name,
+                self._gates[name],
+                flow.demand.start,
+                partial(sampled, flow.runner, self._lean),
+            )
             for name, flow in self.flows.items()
         ]
         for name, block in self.plan.compute.items():
@@ -276,24 +316,6 @@ class Session:
             return runs
 
         return work
-
-    def _sampled(self, runner: FlowRunner, pace: Pace) -> FlowSample:
-        """One sample of a flow, known to the other classes while it lasts.
-
-        Where the budget does not hold the rings of all flows at once, a ring goes when its flow
-        ends, as the model counts it, and is made anew for the next sample.
-        """
-        ranked: object = runner.backend
-        if isinstance(ranked, Ranked):
-            ranked.begin()
-        try:
-            return runner.sample(pace)
-        finally:
-            if isinstance(ranked, Ranked):
-                ranked.end()
-            if self._lean:
-                for transfer in runner.transfers:
-                    transfer.close()
 
     def _poll(self) -> None:
         for name, flow in self.flows.items():
@@ -325,24 +347,3 @@ class Session:
         """Give everything back; later flows first, each whatever became of the others."""
         self._undo.close()
         self._spinners.clear()
-
-
-def _over(limit: int | None, size: int) -> bool:
-    """Whether so many bytes are more than the limit, if there is one."""
-    return limit is not None and size > limit
-
-
-def shares(plan: Plan, listed: Sequence[Demand]) -> list[int]:
-    """Where each demand's bytes begin in its flow: the shares of a split flow follow each other."""
-    found: list[int] = []
-    seen: dict[str, int] = {}
-    at = 0
-    for demand in listed:
-        flow = plan.flows[demand.flow]
-        turn = seen.get(demand.flow, 0)
-        seen[demand.flow] = turn + 1
-        if flow.copy_mode != "shard" or turn % len(flow.destinations) == 0:
-            at = 0
-        found.append(at)
-        at += demand.need.size
-    return found

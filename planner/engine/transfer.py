@@ -1,24 +1,30 @@
-"""One movement done for real: a team of workers, a ring, and the operations of its strategies."""
+"""One movement done for real: a team of workers, their slots, and the operations of its strategies.
+
+A movement goes over one route, or over several at once that take their chunks from one queue.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from time import perf_counter
 
 from planner.engine.backends.base import Backend
 from planner.engine.budget import Paced
 from planner.engine.measure import Interval
 from planner.engine.memory import Ring
-from planner.engine.ops import SHAPES, Kind, Op
-from planner.engine.places import FilePlace, Place
-from planner.engine.strategies.base import Bound, Hands, Stage, Tally, cut_source
+from planner.engine.numa import run_on
+from planner.engine.ops import Op
+from planner.engine.part import Part, parts_of
+from planner.engine.places import DevicePlace, FilePlace, MappedPlace, Place
+from planner.engine.queue import Queue
+from planner.engine.route import Route
+from planner.engine.strategies.base import Bound, Hands, Tally, cut_source
 from planner.engine.team import Job, Team
 from planner.engine.terms import Terms
 from planner.engine.waits import Stop, Stopped
-from planner.engine.worker import equip, operations_of, reset
+from planner.engine.worker import operations_of, reset
 from planner.errors import ExecutionError, PlannerError
 from planner.results import Hop, SetupStep
 
@@ -27,70 +33,83 @@ from planner.results import Hop, SetupStep
 class Moved:
     """What one run of a movement took: from the first operation to the last arrival.
 
-    `intervals` are the service intervals of each stage. Those of an engine run from the issue of a
-    copy: what it waited for others is still in them. `servers` names the engine of each stage,
-    `None` for a pool.
+    `intervals` are the service intervals of each stage, those of all routes one after another.
+    Those of an engine run from the issue of a copy: what it waited for others is still in them.
+    `servers` names the engine of each stage, `None` for a pool. `shares` are the bytes that each
+    route took from the queue.
     """
 
     start: float
     end: float
     intervals: tuple[tuple[Interval, ...], ...]
     servers: tuple[tuple[str, int] | None, ...]
+    shares: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A movement as it is asked for.
+    """A movement as it is asked for: what moves, between which places, and all its routes.
 
-    `hops` and the stages of each of them are in the order in which a byte meets them.
+    A route may have a source of its own (`Route.source`): the same bytes reached in another way.
+    All bytes go so many `times` one after another, without a pause in between.
     """
 
     flow: str
     size: int
-    hops: tuple[Hop, ...]
-    parts: tuple[tuple[Stage, ...], ...]
+    routes: tuple[Route, ...]
     source: Place
     target: Place
+    times: int = 1
 
     @property
-    def stages(self) -> tuple[Stage, ...]:
-        """The stages of all hops."""
-        return tuple(stage for part in self.parts for stage in part)
+    def hops(self) -> tuple[Hop, ...]:
+        """The hops of all routes, one route after another."""
+        return tuple(hop for route in self.routes for hop in route.hops)
 
-    @property
-    def has_ring(self) -> bool:
-        """Whether chunks rest in slots on the way."""
-        return sum(not stage.stays for stage in self.stages) > 1
+    def devices(self) -> list[tuple[str, DevicePlace]]:
+        """The GPUs' memory in which the bytes come to rest, with the names of the nodes."""
+        found = [
+            (route.hop_of(k).end, rest)
+            for route in self.routes
+            for k, rest in enumerate(route.rests)
+            if isinstance(rest, DevicePlace)
+        ]
+        if isinstance(self.target, DevicePlace):
+            found.append((self.routes[0].hops[-1].end, self.target))
+        return found
 
 
 class Transfer:
-    """A movement made ready: its ring and lanes stay from one run to the next.
+    """A movement made ready: its slots and lanes stay from one run to the next.
 
     Parameters
     ----------
     backend, team, stop
-        What does the operations, who, and whether to go on.
+        What does the operations, who, and whether to go on. The team has a worker for each of the
+        line's.
     line, terms
         What moves, from where to where, and how; and what it is bound to.
+
+    Raises
+    ------
+    UnavailableError
+        If a route has a line of stages that no worker goes.
 
     """
 
     def __init__(
         self, backend: Backend, team: Team, stop: Stop, line: Line, terms: Terms | None = None
     ) -> None:
-        first = line.hops[0]
         self.backend, self.team, self.stop, self.line = backend, team, stop, line
         self.terms = terms or Terms()
-        self.depth, self.workers = first.depth, min(first.workers, team.size)
-        pages = any(stage.stays for stage in line.stages)
-        self.chunks = cut_source(line.source, line.size, first.chunk_bytes, pages=pages)
-        self.ring: Ring | None = None
-        self.hands: list[Hands] = []
-        self._registered = 0
+        self.queue = _queue(line)
+        self.parts = parts_of(line.flow, [r for r in line.routes if r.stages], self.queue)
+        self.workers = sum(part.workers for part in self.parts)
+        self._registered: list[int] = []
+        self._pinned_rings = 0
         self._tally = Tally()
         self._spans: list[tuple[float, float]] = []
-        kinds = tuple(stage.shape for stage in line.stages)
-        self._shape = SHAPES[kinds] if kinds else None
+        self._ready = False
 
     @property
     def hops(self) -> tuple[Hop, ...]:
@@ -98,71 +117,112 @@ class Transfer:
         return self.line.hops
 
     @property
+    def ready(self) -> bool:
+        """Whether slots and lanes are there."""
+        return self._ready
+
+    @property
     def pinned_bytes(self) -> int:
-        """Bytes of the ring, and the most that workers registered at a time as they went."""
-        return self._registered + self._tally.peak
+        """Bytes of the rings, and the most that workers registered at a time as they went."""
+        return self._pinned_rings + self._tally.peak
+
+    @property
+    def staged_bytes(self) -> int:
+        """Bytes that the movement holds of GPUs that it only passes."""
+        return sum(one.size for part in self.parts for one in part.stagings.values())
 
     def prepare(self) -> list[SetupStep]:
-        """Make ring and lanes, once; returns what each step took."""
-        if self.hands or not self.line.stages or not len(self.chunks):
+        """Make slots and lanes, once; returns what each step took."""
+        if self._ready or not len(self.queue):
             return []
-        steps = self._make_ring() if self.line.has_ring else []
-        bound = Bound(
-            self.backend,
-            self.line.source,
-            self.line.target,
-            self.chunks,
-            self.depth,
-            self.ring,
-            spin=self.workers < _cores(),
-            terms=self.terms,
-            room=self._room_ahead(),
-            tally=self._tally,
-        )
-        self.hands = [Hands(number) for number in range(self.workers)]
+        steps = [*self._make_rings(), *self._make_stagings()]
+        spin = self.workers < _cores()
         self._spans = [(0.0, 0.0)] * self.workers
-        self._together(lambda number: equip(bound, self.hands[number], self.line.stages))
+        self._ready = True
+        room = self._room_ahead()
+        for part in self.parts:
+            bound = Bound(
+                self.backend,
+                self._source(part),
+                self.line.target,
+                part.chunks,
+                part.depth,
+                part.ring,
+                spin=spin,
+                terms=self.terms,
+                room=room,
+                tally=self._tally,
+            )
+            part.arm(bound)
+        self._together(lambda number: self._part(number).equip(number))
         return steps
 
-    def _make_ring(self) -> list[SetupStep]:
-        """Workers touch their own slots; then the ring is registered as one region."""
-        slot = max(self.chunks.sizes, default=0) + self._room()
+    def _make_rings(self) -> list[SetupStep]:
+        """Workers touch their own slots; then each ring is registered as one region."""
         start = perf_counter()
-        if any(hop.strategy == "write_combined" for hop in self.hops):
-            ring = self.ring = Ring(self.workers, self.depth, slot, self.backend.combined)
-            took, name = perf_counter() - start, "allocate the write-combined ring"
-            self._registered = ring.size
-            return [SetupStep(name=name, duration_s=took, size_bytes=ring.size)]
-        ring = self.ring = Ring(self.workers, self.depth, slot)
-        self._together(ring.touch)
+        combined = self.backend.combined
+        rings = [part.make_ring(self._source(part), combined) for part in self.parts]
+        plain = [ring for ring in rings if ring is not None]
+        self._pinned_rings = sum(ring.size for ring in plain)
+        steps = []
+        if any(part.combined for part in self.parts):
+            name, took = "allocate the write-combined ring", perf_counter() - start
+            size = sum(p.ring.size for p in self.parts if p.combined and p.ring is not None)
+            steps.append(SetupStep(name=name, duration_s=took, size_bytes=size))
+        return [*steps, *self._pin([p.ring for p in self.parts if p.ring and not p.combined])]
+
+    def _pin(self, rings: Sequence[Ring]) -> list[SetupStep]:
+        """Have rings of ordinary memory touched and registered."""
+        if not rings:
+            return []
+        start = perf_counter()
+        self._together(self._touch)
         touched = perf_counter()
-        self.backend.register(ring.buffer.address, ring.size)
-        self._registered = ring.size
+        for ring in rings:
+            self.backend.register(ring.buffer.address, ring.size)
+            self._registered.append(ring.buffer.address)
         done = perf_counter()
+        size = sum(ring.size for ring in rings)
         return [
-            SetupStep(name="touch the ring", duration_s=touched - start, size_bytes=ring.size),
-            SetupStep(name="register the ring", duration_s=done - touched, size_bytes=ring.size),
+            SetupStep(name="touch the ring", duration_s=touched - start, size_bytes=size),
+            SetupStep(name="register the ring", duration_s=done - touched, size_bytes=size),
         ]
 
-    def _room(self) -> int:
-        """Spare bytes of a slot that reads whole blocks: one before the chunk, one behind."""
-        source = self.line.source
-        direct = any(hop.strategy == "direct" for hop in self.hops)
-        if not direct or not isinstance(source, FilePlace):
-            return 0
-        return 2 * source.ranges.align
+    def _touch(self, number: int) -> None:
+        part = self._part(number)
+        if part.ring is not None and not part.combined:
+            part.ring.touch(number - part.first)
+
+    def _make_stagings(self) -> list[SetupStep]:
+        """Slots on the GPUs that chunks only pass."""
+        steps = []
+        start = perf_counter()
+        for part in self.parts:
+            for rest, made in part.make_stagings(self.backend):
+                name, now = f"allocate staging on {rest.node}", perf_counter()
+                steps.append(SetupStep(name=name, duration_s=now - start, size_bytes=made.size))
+                start = now
+        return steps
+
+    def _source(self, part: Part) -> Place:
+        """Where a route takes the bytes from."""
+        return part.route.source or self.line.source
 
     def _room_ahead(self) -> int | None:
-        """Bytes that each worker may register as it goes: its share of what the ring leaves."""
+        """Bytes that each worker may register as it goes: its share of what the rings leave."""
         budget = self.terms.pinned_budget
-        return None if budget is None else (budget - self._registered) // self.workers
+        return None if budget is None else (budget - self._pinned_rings) // max(1, self.workers)
+
+    def _part(self, number: int) -> Part:
+        """The route that a worker of the team goes."""
+        return next(part for part in reversed(self.parts) if part.first <= number)
 
     def _together(self, job: Job) -> None:
-        """Let the movement's workers do a job, the rest of the team nothing."""
+        """Let the movement's workers do a job near their route, the rest of the team nothing."""
 
         def run(number: int) -> None:
             if number < self.workers:
-                job(number)
+                run_on(self._part(number).route.cores, lambda: job(number))
 
         self.team.run(run)
         raise_error(self.stop, self.line.flow)
@@ -178,30 +238,38 @@ class Transfer:
             If the run was called off.
 
         """
-        shape = self._shape
-        if shape is None or not len(self.chunks):
+        if not len(self.queue):
             now = perf_counter()
-            return Moved(now, now, ((),) * len(self.line.stages), (None,) * len(self.line.stages))
-        # One range iterator for all workers: `next` of it is a single call into C.
-        numbers: Iterator[int] = iter(range(len(self.chunks)))
+            stages = sum(len(part.route.stages) for part in self.parts)
+            return Moved(now, now, ((),) * stages, (None,) * stages, (0,) * len(self.parts))
+        takers = self.queue.start()
         if self.terms.buckets:
-            numbers = Paced(numbers, self.chunks.sizes, self.terms.buckets, self.stop)
+            takers = [
+                Paced(taker, table.sizes, self.terms.buckets, self.stop)
+                for taker, table in zip(takers, self.queue.tables, strict=True)
+            ]
 
         def work(number: int) -> None:
+            part = self._part(number)
+            hands = part.hands[number - part.first]
             start = perf_counter()
-            self._drive(self.hands[number], shape(numbers, self.depth))
+            self._drive(part, hands, part.worker(takers[part.number], part.depth))
             self._spans[number] = start, perf_counter()
 
-        for hands in self.hands:
-            reset(hands)
+        for part in self.parts:
+            for hands in part.hands:
+                reset(hands)
         self._together(work)
+        found = [row for part in self.parts for row in part.intervals()]
         return Moved(
             min(start for start, _ in self._spans),
             max(end for _, end in self._spans),
-            *self._intervals(),
+            tuple(intervals for intervals, _ in found),
+            tuple(server for _, server in found),
+            tuple(sum(hands.moved for hands in part.hands) for part in self.parts),
         )
 
-    def _drive(self, hands: Hands, worker: Iterator[Op]) -> None:
+    def _drive(self, part: Part, hands: Hands, worker: Iterator[Op]) -> None:
         """Do what a worker says until it is through, or the run is called off."""
         operations, stop = operations_of(hands), self.stop
         chunk = slot = code = 0
@@ -211,92 +279,60 @@ class Transfer:
                     raise Stopped  # noqa: TRY301 - this loop is the hot path
                 operations[code](slot, chunk)
         except Stopped:
-            self._settle(hands)
+            _settle(hands)
             raise
         except BaseException as error:
-            stop.fail(self._told(hands.at[slot] if chunk < 0 else chunk, code, error))
-            self._settle(hands)
+            stop.fail(
+                part.told(self.line.flow, hands.at[slot] if chunk < 0 else chunk, code, error)
+            )
+            _settle(hands)
             raise Stopped from error
-
-    def _settle(self, hands: Hands) -> None:
-        """Nothing may be in flight when the memory is given back."""
-        for lane in hands.lanes:
-            lane.settle()
-
-    def _told(self, chunk: int, code: int, error: BaseException) -> BaseException:
-        """The error with the place where it happened."""
-        if not isinstance(error, (OSError, PlannerError, RuntimeError)):
-            return error
-        at = self.line.stages[0 if len(self.line.stages) == 1 else _stage_of(self.line, code)]
-        hop = next(h for h, k in zip(self.hops, self.line.parts, strict=True) if at in k)
-        low = self.chunks.lows[chunk]
-        found = ExecutionError(
-            f"flow {self.line.flow}, hop {hop.start} -> {hop.end} ({hop.strategy}), chunk {chunk} "
-            f"of {len(self.chunks)} (bytes {low} to {low + self.chunks.sizes[chunk]}): {error}",
-            hint=getattr(error, "hint", None),
-        )
-        found.__cause__ = error
-        return found
 
     def moved(self) -> int:
         """Bytes that have left the source in this run."""
-        return sum(hands.moved for hands in self.hands)
-
-    def _intervals(
-        self,
-    ) -> tuple[tuple[tuple[Interval, ...], ...], tuple[tuple[str, int] | None, ...]]:
-        """Intervals and server of each stage, from the logs of all workers."""
-        found: list[tuple[Interval, ...]] = []
-        servers: list[tuple[str, int] | None] = []
-        lane = 0
-        for stage in self.line.stages:
-            if stage.kind == "pool":
-                found.append(_pairs([hands.log for hands in self.hands]))
-                servers.append(None)
-                continue
-            lanes = [hands.lanes[lane] for hands in self.hands]
-            found.append(_pairs([one.log for one in lanes]))
-            servers.append(lanes[0].engine.server)
-            lane += 1
-        return tuple(found), tuple(servers)
+        return sum(hands.moved for part in self.parts for hands in part.hands)
 
     def give_back(self) -> int:
         """Give back what workers registered as they went; returns the bytes."""
-        return sum(hands.ahead.give_back() for hands in self.hands if hands.ahead is not None)
+        return sum(part.give_back() for part in self.parts)
 
     def close(self) -> None:
-        """Give lanes and ring back."""
-        for hands in self.hands:
-            for lane in hands.lanes:
-                lane.settle()
-                lane.close()
-            hands.undo.close()
-        self.give_back()
-        self.hands.clear()
-        if self.ring is not None:
-            if self._registered:
-                self.backend.unregister(self.ring.buffer.address)
-                self._registered = 0
-            self.ring.close()
-            self.ring = None
+        """Give lanes, rings and staging back."""
+        for part in self.parts:
+            part.settle()
+        while self._registered:
+            self.backend.unregister(self._registered.pop())
+        for part in self.parts:
+            part.close()
+        self._pinned_rings = 0
+        self._ready = False
+
+
+def _settle(hands: Hands) -> None:
+    """Nothing may be in flight when the memory is given back."""
+    for lane in hands.lanes:
+        lane.settle()
 
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _stage_of(line: Line, code: int) -> int:
-    """The number of the stage that an operation belongs to; a wait belongs to the last engine."""
-    kinds: list[Kind] = [stage.shape for stage in line.stages]
-    wanted: Kind = "pool" if code == 0 else "engine"
-    places = [k for k, kind in enumerate(kinds) if kind == wanted]
-    return places[0] if code in (0, 1) else places[-1]
-
-
-def _pairs(logs: Sequence[Sequence[float]]) -> tuple[Interval, ...]:
-    """Intervals of all logs, in order of their end."""
-    found = [pair for log in logs for pair in list(pairwise(log))[::2]]
-    return tuple(sorted(found, key=lambda pair: pair[1]))
+def _queue(line: Line) -> Queue:
+    """The chunks of a movement: cut at files' borders, and by pages where memory is registered."""
+    routes = [route for route in line.routes if route.stages]
+    staying = [route for route in routes if route.stays]
+    source = (staying[0].source if staying else None) or line.source
+    borders = source.ranges.starts if isinstance(source, (FilePlace, MappedPlace)) else ()
+    chunks = [route.hops[0].chunk_bytes for route in routes]
+    pages = bool(staying)
+    return Queue(
+        lambda chunk: cut_source(source, line.size, chunk, pages=pages),
+        line.size,
+        chunks,
+        borders,
+        line.times,
+    )
 
 
 def raise_error(stop: Stop, flow: str) -> None:

@@ -6,36 +6,45 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from planner.engine.backends.null import Played, Rules, VirtualClock, play
+from planner.engine.acts import Act, acts
+from planner.engine.backends.null import Played, Rules, play_together
+from planner.engine.backends.virtual_clock import VirtualClock
 from planner.engine.budget import buckets_of
+from planner.engine.copies import with_sources
 from planner.engine.flow import FlowSample
+from planner.engine.lines import parted
 from planner.engine.outcome import FlowRecord
 from planner.engine.pace import ALL, Gate, gates
 from planner.engine.sample import PlanSample
 from planner.engine.transfer import Moved
 from planner.machine.schema import Machine
+from planner.machine.topology import Topology
+from planner.model.copies import brings, exposed_setup
 from planner.model.cover import Cover
-from planner.model.movement import Movement
 from planner.model.needs import Demand, gpu_rate
-from planner.model.pipeline import lengths
-from planner.model.scheduled import movements_of
-from planner.model.strategies import Shape
 from planner.plan.schema import Plan
 from planner.results import FlowEstimate
 
 
 @dataclass
 class _Process:
-    """One flow on the clock: waits, sets up, and plays its movements repeat after repeat."""
+    """One flow on the clock: waits, sets up, and plays its movements repeat after repeat.
+
+    `paid` are the seconds of setup that its first arrival waits for: a copy's those of the flow
+    that brings its bytes. `arrived` is when each repeat was there, where that is not when the
+    movement ended: what is passed on ends later than where it comes from.
+    """
 
     demand: Demand
     estimate: FlowEstimate
-    movements: Sequence[tuple[Movement, Shape]]
+    acts: Sequence[Act]
+    paid: float
     rules: Rules
     begin: float = 0.0
     firsts: float = 0.0
     end: float = 0.0
     moves: list[Moved] = field(default_factory=list)
+    arrived: list[float] = field(default_factory=list)
 
     @property
     def setup(self) -> float:
@@ -60,16 +69,20 @@ def run_virtual(
     """One sample of the plan; setup takes what the estimate says."""
     clock = VirtualClock()
     buckets = buckets_of(plan, credit=0.0)  # nobody is ever late on this clock
-    world = _World(clock, gates(plan, demands))
+    played = acts(Topology(machine), demands, flows)
+    by_name = {flow.name: flow for flow in flows}
     processes = [
         _Process(
             demand,
             flow,
-            movements_of(machine, demand.need, flow.schedule),
+            played[flow.name],
+            exposed_setup(brings(by_name, flow)),
             Rules(demand.priority, buckets[demand.flow]),
         )
         for demand, flow in zip(demands, flows, strict=True)
     ]
+    known = with_sources(gates(plan, demands), flows)
+    world = _World(clock, known, {p.estimate.name: p for p in processes})
     blocks = [_block(plan, machine, name) for name in plan.compute]
     for process in processes:
         world.follow(process.estimate.name, process.demand.start, partial(world.begin, process))
@@ -95,8 +108,10 @@ def _block(plan: Plan, machine: Machine, name: str) -> _Block:
 class _World:
     """Who waits for whom on the clock, repeat by repeat."""
 
-    def __init__(self, clock: VirtualClock, known: Mapping[str, Gate]) -> None:
-        self.clock, self.gates = clock, known
+    def __init__(
+        self, clock: VirtualClock, known: Mapping[str, Gate], processes: Mapping[str, _Process]
+    ) -> None:
+        self.clock, self.gates, self.processes = clock, known, processes
         self.ended = dict.fromkeys(known, 0)
         # What to look at again when one more repeat of a label has ended.
         self.waiting: dict[str, list[Callable[[], None]]] = {label: [] for label in known}
@@ -148,14 +163,15 @@ class _World:
 
     def _count(self, process: _Process, more: int) -> None:
         """Tell a flow's engines that one more of its class has repeats to move, or one less."""
-        stages = [stage for m, shape in process.movements for stage in m.stages(shape)]
+        tracks = [track for act in process.acts for track in act.tracks]
+        stages = [stage for track in tracks for stage in track.stages]
         for name in {stage.resource for stage in stages if stage.kind == "engine"}:
             self.clock.count(name, process.demand.priority, more)
 
     def _repeat(self, process: _Process, turn: int) -> None:
         label = process.estimate.name
         if turn == process.estimate.repeat:
-            process.end = self.clock.now
+            process.end = process.arrived[-1]
             self._count(process, -1)
             self._end(label, ALL)
             return
@@ -163,34 +179,51 @@ class _World:
 
     def _move(self, process: _Process, turn: int, k: int) -> None:
         """Movement `k` of a repeat, or the end of the repeat behind the last."""
-        if k == len(process.movements):
+        if k == len(process.acts):
+            if len(process.arrived) == turn:
+                process.arrived.append(self.clock.now)
             if turn == 0:
-                process.firsts = self.clock.now
+                process.firsts = process.arrived[0]
             self._end(process.estimate.name)
             self._repeat(process, turn + 1)
             return
-        movement, shape = process.movements[k]
+        act = process.acts[k]
         start = self.clock.now
 
         def done(played: Played) -> None:
-            if movement.stages(shape):
-                process.moves.append(
-                    Moved(start, played.finish, played.intervals, (None,) * len(played.intervals))
-                )
+            self._note(process, act, start, played)
             # Then the GPU reads from its own memory what it uses, once the bytes are there.
-            rest = self.clock.now + (movement.tail if movement.size else 0.0)
-            self.clock.at(rest, partial(self._move, process, turn, k + 1))
+            self.clock.at(self.clock.now + act.tail, partial(self._move, process, turn, k + 1))
 
-        chunks = lengths(movement.size, shape.chunk) if movement.size else []
-        stages, ring = movement.stages(shape), (shape.workers, shape.depth)
-        lead, rules = movement.lead(shape) if chunks else 0.0, process.rules
-        self.clock.at(start + lead, lambda: play(self.clock, stages, chunks, ring, done, rules))
+        takers = act.queue.start() if act.queue is not None else []
+
+        def go() -> None:
+            play_together(self.clock, act.tracks, takers, done, process.rules)
+
+        self.clock.at(start + act.lead, go)
+
+    def _note(self, process: _Process, act: Act, start: float, played: Played) -> None:
+        """Keep what a movement took, and what it took each copy that it was passed on to."""
+        if not any(track.stages for track in act.tracks):
+            return
+        servers = (None,) * len(played.intervals)
+        whole = Moved(start, played.finish, played.intervals, servers, played.shares)
+        own, passed = parted(whole, len(act.copies))
+        process.moves.append(own)
+        if not passed:
+            return
+        ends = played.ends[-len(passed) - 1 :]
+        process.arrived.append(ends[0])
+        for name, moved, end in zip(act.copies, passed, ends[1:], strict=True):
+            copy = self.processes[name]
+            copy.moves.append(moved)
+            copy.arrived.append(end)
 
 
 def _sample(process: _Process) -> FlowSample:
     """What a flow took, with its setup."""
     repeat = process.estimate.repeat
-    steady = process.end - process.begin - process.setup
+    steady = process.end - process.begin - process.paid
     if repeat > 1:
         steady = (process.end - process.firsts) / (repeat - 1)
     return FlowSample(

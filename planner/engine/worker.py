@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from planner.engine.backends.base import Lane
-from planner.engine.ops import DMA, FOLLOW, POOL, WAIT
+from planner.engine.ops import CLEAR, DMA, POOL, WAIT
 from planner.engine.strategies.base import (
     Address,
     Bound,
@@ -14,18 +15,25 @@ from planner.engine.strategies.base import (
     Operation,
     Stage,
     at_rest,
-    in_ring,
 )
 
 
-def equip(bound: Bound, hands: Hands, stages: Sequence[Stage]) -> None:
-    """Give a worker the operations of all stages, with the ring between the first and the last."""
+def equip(bound: Bound, hands: Hands, stages: Sequence[Stage], between: Sequence[Address]) -> None:
+    """Give a worker the operations of all stages.
+
+    Parameters
+    ----------
+    bound, hands
+        The movement's ends, and the worker's part in it.
+    stages
+        In the order in which a byte meets them.
+    between
+        Where a chunk lies between each stage and the next.
+
+    """
     hands.at = [0] * bound.depth
-    slots: Address | None = in_ring(bound.ring, hands) if bound.ring is not None else None
-    for k, stage in enumerate(stages):
-        stays = all(earlier.stays for earlier in stages[:k])
-        before = at_rest(bound.source, bound.chunks) if stays else slots
-        after = at_rest(bound.target, bound.chunks) if k == len(stages) - 1 else slots
+    ends = (at_rest(bound.source, bound.chunks), *between, at_rest(bound.target, bound.chunks))
+    for stage, (before, after) in zip(stages, pairwise(ends), strict=True):
         stage.equip(bound, hands, before, after)
     if hands.issue:
         hands.issue[0] = _noted(hands, hands.issue[0], bound.chunks, counts=hands.pool is None)
@@ -56,14 +64,13 @@ def reset(hands: Hands) -> None:
 
 def operations_of(hands: Hands) -> list[Operation]:
     """The worker's operations by code."""
-    operations: list[Operation] = [_nothing] * 4
+    operations: list[Operation] = [_nothing] * DMA
     if hands.pool is not None:
         operations[POOL] = hands.pool
-    if hands.issue:
-        operations[DMA] = hands.issue[0]
-    if len(hands.issue) > 1:
-        operations[FOLLOW] = _follower(hands.issue[1], hands.lanes)
-    operations[WAIT] = _waiter(hands.lanes)
+    operations[WAIT] = _waiter(hands.lanes[:1])
+    operations[CLEAR] = _waiter(hands.lanes[1:])
+    for k, issue in enumerate(hands.issue):
+        operations.append(_follower(issue, hands.lanes[k], hands.lanes[k - 1]) if k else issue)
     return operations
 
 
@@ -71,19 +78,18 @@ def _nothing(_slot: int, _chunk: int) -> None:
     raise RuntimeError("a worker was asked for what its strategy does not do")
 
 
-def _follower(issue: Operation, lanes: Sequence[Lane]) -> Operation:
-    """The second copy of a slot, behind the first by an event."""
-    first, second = lanes
+def _follower(issue: Operation, lane: Lane, before: Lane) -> Operation:
+    """A further copy of a slot, behind the one before by an event."""
 
     def run(slot: int, chunk: int) -> None:
-        second.follow(slot, first)
+        lane.follow(slot, before)
         issue(slot, chunk)
 
     return run
 
 
 def _waiter(lanes: Sequence[Lane]) -> Operation:
-    """Wait until every lane's copy of the slot has arrived."""
+    """Wait until each lane's copy of the slot has arrived."""
     if len(lanes) == 1:
         wait = lanes[0].wait
         return lambda slot, _chunk: wait(slot)

@@ -85,7 +85,7 @@ def _read(library: Any, root: Path, index: int) -> Gpu:
         uuid=_text(library.nvmlDeviceGetUUID(handle)),
         memory_bytes=int(library.nvmlDeviceGetMemoryInfo(handle).total),
         bus=bus,
-        numa=_numa(root, bus),
+        numa=numa_of(root, bus),
         generation=ask("CurrPcieLinkGeneration"),
         width=ask("CurrPcieLinkWidth"),
         max_generation=ask("MaxPcieLinkGeneration"),
@@ -93,7 +93,7 @@ def _read(library: Any, root: Path, index: int) -> Gpu:
     )
 
 
-def _numa(root: Path, bus: str | None) -> int | None:
+def numa_of(root: Path, bus: str | None) -> int | None:
     """The NUMA node of a PCI address; the kernel says -1 where it does not know."""
     if bus is None:
         return None

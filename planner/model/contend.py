@@ -143,7 +143,13 @@ class _Search:
         from planner.model.split import best_split  # only for flows with several routes
 
         demand = self.demands[i]
-        split = best_split(self.topology, demand.need, single, lambda a: self._alone(demand, a))
+        split = best_split(
+            self.topology,
+            demand.need,
+            single,
+            lambda a: self._alone(demand, a),
+            only=self.only,
+        )
         if split.rejected is not None:
             self.rejected[i] = (split.rejected, *self.rejected[i])
         if split.arrangement is not None:
@@ -204,7 +210,7 @@ class _Search:
             best = {name: self.options[i][0] for name, i in where.items()}
             single = {name: _single_way(self.options[i]) for name, i in where.items()}
             for first in [best] if best == single else [best, single]:
-                kinds = fans(self.topology, group, first).values()
+                kinds = fans(self.topology, group, first, self.only).values()
                 found += [{where[name]: a for name, a in kind.items()} for kind in kinds]
         return found
 

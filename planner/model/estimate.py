@@ -14,6 +14,7 @@ from planner.model.capacity import require_room
 from planner.model.classes import fitted
 from planner.model.compose import Composition, compose
 from planner.model.contend import Chosen, choose_together
+from planner.model.copies import passed_on
 from planner.model.follow import provenance, what_if
 from planner.model.held import peaks
 from planner.model.needs import Demand, demands
@@ -50,8 +51,7 @@ def estimate(
     only
         Names of the strategies that whoever executes the choice can do; all where it is `None`.
     single_ways
-        Leave out flows over several ways and copies that are passed on, for those who cannot
-        carry them out.
+        Leave out flows over several ways and copies that are passed on, to compare them with.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def _result(
     plan: Plan, machine: Machine, chosen: Sequence[Chosen], predicted: Prediction
 ) -> Estimate:
     composed = predicted.composed
-    flows = _passed_on([flow_estimate(item, predicted, i) for i, item in enumerate(chosen)])
+    flows = passed_on([flow_estimate(item, predicted, i) for i, item in enumerate(chosen)])
     makespan = composed.makespan
     wanted, arrangements = _halves(chosen)
     bound = lower_bound(plan, machine, wanted, arrangements, composed)
@@ -114,19 +114,6 @@ def _result(
         warnings=_warnings(plan, machine, wanted),
         verdict=Verdict(passed=True, exit_code=0, sentence="No objectives."),
     )
-
-
-def _passed_on(flows: Sequence[FlowEstimate]) -> tuple[FlowEstimate, ...]:
-    """Bytes passed on chunk by chunk are limited by what limits them where they come in."""
-    by_name = {flow.name: flow for flow in flows}
-
-    def limit(flow: FlowEstimate) -> FlowEstimate:
-        first = flow
-        while first.schedule.fan == "chain" and first.schedule.copy_of is not None:
-            first = by_name[first.schedule.copy_of]
-        return flow if first is flow else flow.model_copy(update={"bottleneck": first.bottleneck})
-
-    return tuple(map(limit, flows))
 
 
 def _halves(chosen: Sequence[Chosen]) -> tuple[list[Demand], list[Arrangement]]:

@@ -7,7 +7,7 @@ fast as the slowest link of all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -22,19 +22,23 @@ from planner.model.strategies import Shape
 
 
 def fans(
-    topology: Topology, group: Sequence[Demand], first: Mapping[str, Arrangement]
+    topology: Topology,
+    group: Sequence[Demand],
+    first: Mapping[str, Arrangement],
+    only: Collection[str] | None = None,
 ) -> dict[Fan, dict[str, Arrangement]]:
     """What a group of equal copies could do instead of reading one each, by kind and flow's name.
 
     `first` is what each of them would do alone; the one that is fastest alone is read. Empty where
-    the destinations are no GPUs, the plan pins a way, or there is no way between two of them.
+    the destinations are no GPUs, the plan pins a way, or there is no way between two of them (by
+    the strategies `only`).
     """
     order = sorted(group, key=lambda d: (first[d.need.name].candidate.steady, d.need.name))
     if len(order) < 2 or not all(_may_copy(topology, d) for d in order):
         return {}
     try:
-        tree = _tree(topology, order)
-        chain = _chain(topology, order, first[order[0].need.name])
+        tree = _tree(topology, order, only)
+        chain = _chain(topology, order, first[order[0].need.name], only)
     except InfeasibleError:
         return {}
     root = {order[0].need.name: first[order[0].need.name]}
@@ -54,14 +58,16 @@ def _onward(demand: Demand, source: str) -> Need:
     return replace(demand.need, start=source, first="device", cached=1.0, hot=False)
 
 
-def _tree(topology: Topology, order: Sequence[Demand]) -> dict[str, Arrangement]:
+def _tree(
+    topology: Topology, order: Sequence[Demand], only: Collection[str] | None
+) -> dict[str, Arrangement]:
     """Copy k comes from copy k - 2^m with the largest 2^m up to k: each has one child a round."""
     found: dict[str, Arrangement] = {}
     latest: dict[int, str] = {}
     for k, demand in enumerate(order[1:], start=1):
         parent = k - (1 << (k.bit_length() - 1))
         need = _onward(demand, order[parent].need.end)
-        lane = Lane(need, decide(topology, need).best)
+        lane = Lane(need, decide(topology, need, only=only).best)
         source = order[parent].need.name
         found[demand.need.name] = Arrangement(
             (lane,), source=source, fan="tree", behind=latest.get(parent)
@@ -71,7 +77,10 @@ def _tree(topology: Topology, order: Sequence[Demand]) -> dict[str, Arrangement]
 
 
 def _chain(
-    topology: Topology, order: Sequence[Demand], root: Arrangement
+    topology: Topology,
+    order: Sequence[Demand],
+    root: Arrangement,
+    only: Collection[str] | None,
 ) -> dict[str, Arrangement]:
     """Each from the one before; only where the first comes in chunks, and each hop is one copy."""
     shape = root.candidate.shapes[-1]
@@ -80,7 +89,7 @@ def _chain(
     found: dict[str, Arrangement] = {}
     for before, demand in pairwise(order):
         need = _onward(demand, before.need.end)
-        decision = decide(topology, need)
+        decision = decide(topology, need, only=only)
         direct = (c for c in (decision.best, *decision.others) if _is_one_copy(c))
         best = next(direct, None)
         if best is None:

@@ -7,7 +7,7 @@ by chunk through a few slots of that GPU's memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from planner.machine.schema import Hbm
@@ -50,7 +50,14 @@ class Split:
     rejected: Rejected | None = None
 
 
-def best_split(topology: Topology, need: Need, single: Arrangement, play: Play) -> Split:
+def best_split(
+    topology: Topology,
+    need: Need,
+    single: Arrangement,
+    play: Play,
+    *,
+    only: Collection[str] | None = None,
+) -> Split:
     """Add ways one after another while that makes the flow faster.
 
     Parameters
@@ -61,10 +68,13 @@ def best_split(topology: Topology, need: Need, single: Arrangement, play: Play) 
         The best arrangement with one way.
     play
         The simulation that scores.
+    only
+        Names of the strategies that whoever executes the choice can do; all where it is `None`.
     """
-    if need.pins.route or need.size < SMALLEST:
+    # What rests whole on its way cannot share a queue of chunks.
+    if need.pins.route or need.size < SMALLEST or not _in_one_piece(single.main):
         return Split(None)
-    further = _further_lanes(topology, need, single.main)
+    further = _further_lanes(topology, need, single.main, only)
     if not further:
         return Split(None)
     best, seconds = single, _steady(play(single))
@@ -131,12 +141,22 @@ def _all_links(arrangement: Arrangement) -> frozenset[tuple[str, str]]:
     return frozenset().union(*(_links(lane) for lane in arrangement.lanes))
 
 
-def _further_lanes(topology: Topology, need: Need, main: Lane) -> list[Lane]:
+def _in_one_piece(lane: Lane) -> bool:
+    """Whether the lane moves bytes once only: a mapping before that moves none."""
+    pairs = zip(lane.movements, lane.candidate.shapes, strict=True)
+    return lane.streamed or sum(bool(m.stages(shape)) for m, shape in pairs) == 1
+
+
+def _further_lanes(
+    topology: Topology, need: Need, main: Lane, only: Collection[str] | None
+) -> list[Lane]:
     """One lane for each other set of links, the fastest alone, fastest first."""
     found: dict[frozenset[tuple[str, str]], tuple[float, int, Lane]] = {}
     for order, way in enumerate(ways(topology, need)):
         taken = frozenset((c.link, c.start) for c in way.crossings)
         if taken <= _links(main) or way.lacks() or matches_pins(way, need):
+            continue
+        if only is not None and way.not_done(only):
             continue
         lane = _lane(topology, need, way)
         if lane is not None:

@@ -116,7 +116,7 @@ def headline(flow: FlowRun) -> str:
 
 def _flow_lines(flow: FlowRun, run: Run, style: Style) -> list[str]:
     name = style.paint(style.spell(flow.name), "strong")
-    hops = [hop.hop for hop in flow.hops]
+    hops = flow.schedule.hops
     route = " → ".join([hops[0].start, *(hop.end for hop in hops)]) if hops else ""
     facts = [format_size(flow.size_bytes), route]
     if flow.pinned_bytes:
@@ -137,7 +137,22 @@ def _flow_lines(flow: FlowRun, run: Run, style: Style) -> list[str]:
         hidden = f"{measured:.0%} hidden ({expected:.0%} predicted)"
         rows.append(_time_row("exposed", hidden, flow.predicted_exposed_s, flow.exposed_s))
     title = f"  {name}   {style.spell('   '.join(facts))}"
-    return [title, *table(_COLUMNS, rows, style)]
+    return [title, *table(_COLUMNS, rows, style), *_share_lines(flow, style)]
+
+
+def _share_lines(flow: FlowRun, style: Style) -> list[str]:
+    """What each way of a split flow took from the common queue, beside what was predicted."""
+    return [
+        line
+        for part in flow.parts
+        for line in prose(
+            f"share over {' → '.join(part.route)}: {part.share:.1%} of the bytes, "
+            f"predicted {part.predicted_share:.1%}",
+            style,
+            indent=4,
+            hang=2,
+        )
+    ]
 
 
 def _setup_rows(

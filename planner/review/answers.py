@@ -115,15 +115,12 @@ def estimate(
 
 
 def _predict(loaded: LoadedPlan, machine: Machine, *, to_run: bool = False) -> Estimate:
-    """The prediction; where it is `to_run`, without what the engine cannot carry out.
-
-    It does the strategies that are listed for it, and one way for each flow.
-    """
+    """The prediction; where it is `to_run`, without what the engine cannot carry out."""
     from planner.model.estimate import estimate as predict
     from planner.model.strategies import EXECUTABLE
 
     only = EXECUTABLE if to_run else None
-    return judged(predict(loaded.plan, machine, only=only, single_ways=to_run), loaded.plan)
+    return judged(predict(loaded.plan, machine, only=only), loaded.plan)
 
 
 def judged(estimate: Estimate, plan: Plan) -> Estimate:

@@ -168,3 +168,16 @@ def many_gpus(
             "backward": way,
         }
     return Machine.model_validate(tree)
+
+
+def linked_gpus(count: int, *, peer_rate: float = 100e9) -> Machine:
+    """`one_gpu` with `count` GPUs, each with a PCIe link of its own and NVLink to all others."""
+    machine = one_gpu().model_dump(mode="json", by_alias=True)
+    way = {"rate": peer_rate, "curves": {"peer": affine(peer_rate, 8e-6)}}
+    for k in range(1, count):
+        machine["nodes"][f"gpu{k}"] = machine["nodes"]["gpu0"] | {"device": k}
+        machine["links"][f"pcie{k}"] = machine["links"]["pcie0"] | {"ends": ["host0", f"gpu{k}"]}
+        for other in range(k):
+            ends = {"kind": "nvlink", "ends": [f"gpu{other}", f"gpu{k}"]}
+            machine["links"][f"nvlink{other}{k}"] = {**ends, "forward": way, "backward": way}
+    return Machine.model_validate(machine)

@@ -197,6 +197,9 @@ class Backend(Protocol):
     def peer_is_open(self, gpu: int, peer: int) -> bool:
         """Whether one of the two GPUs reaches the other's memory."""
 
+    def numa_node(self, gpu: int) -> int | None:
+        """The NUMA node beside the GPU, `None` where it has none or nobody knows."""
+
     def start_clock(self) -> None:
         """Tie the engines' clocks to `time.perf_counter` for the sample that begins."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from threading import Lock
 from time import perf_counter
 from typing import Any, Final
@@ -23,6 +24,7 @@ from planner.engine.backends.cuda_storage import CudaStorage, no_storage
 from planner.engine.backends.managed_limit import require_managed
 from planner.engine.memory import HostBuffer, LentBuffer
 from planner.errors import InfeasibleError, UnavailableError
+from planner.machine.discover_gpus import numa_of
 
 _PORTABLE_MAPPED: Final = 1 | 2
 """cudaHostRegisterPortable | cudaHostRegisterMapped: every context may use the memory."""
@@ -257,6 +259,12 @@ class CudaBackend:
     def peer_is_open(self, gpu: int, peer: int) -> bool:
         """Whether either device reaches the other."""
         return self._peers.is_open(gpu, peer)
+
+    def numa_node(self, gpu: int) -> int | None:
+        """What the kernel says of the device's PCI address."""
+        bus = self._rt.deviceGetPCIBusId(gpu)
+        address = bus.decode() if isinstance(bus, bytes) else str(bus)
+        return numa_of(Path("/"), address.lower())
 
     def start_clock(self) -> None:
         """Record a reference event on each device in use, and the host's clock with it."""

@@ -158,6 +158,10 @@ class HostBackend:
         """There is no such access to be on or off."""
         return False
 
+    def numa_node(self, gpu: int) -> int | None:  # noqa: ARG002
+        """Emulated memory lies wherever its pages are."""
+        return None
+
     def start_clock(self) -> None:
         """There is one clock."""
 

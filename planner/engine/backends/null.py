@@ -7,97 +7,44 @@ first come, first served; what else flows share makes each of them slower while 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from heapq import heappop, heappush
-from itertools import count
 from typing import Final
 
+from planner.engine.backends.virtual_clock import VirtualClock
 from planner.engine.budget import Buckets
-from planner.engine.ops import DMA, FOLLOW, POOL, SHAPES, WAIT
+from planner.engine.ops import DMA, POOL, WAIT, Worker, worker_of
+from planner.errors import UnavailableError
 from planner.model.pipeline import Stage
-
-ROUNDING: Final = 1e-9
-"""Shares that add up to 1 but for rounding are no contention."""
-
-
-class VirtualClock:
-    """Events in order of time, and the FIFO engines that all flows share."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.free: dict[str, float] = {}
-        # By resource: start, end and share of what is being served.
-        self._held: defaultdict[str, list[tuple[float, float, float]]] = defaultdict(list)
-        # By engine: how many flows of each class have repeats to move over it.
-        self._classes: defaultdict[str, defaultdict[int, int]] = defaultdict(
-            lambda: defaultdict(int)
-        )
-        self._events: list[tuple[float, bool, int, Callable[[], None]]] = []
-        self._serial = count()
-
-    def at(self, time: float, action: Callable[[], None], *, last: bool = False) -> None:
-        """Do `action` at `time`; behind all else of that instant if it is `last`."""
-        heappush(self._events, (time, last, next(self._serial), action))
-
-    def run(self) -> float:
-        """Play all events; returns the time of the last."""
-        while self._events:
-            self.now, _, _, action = heappop(self._events)
-            action()
-        return self.now
-
-    def count(self, queue: str, rank: int, more: int) -> None:
-        """So many more flows of the class have repeats to move over the engine."""
-        self._classes[queue][rank] += more
-
-    def held(self, queue: str, at: float, rank: int) -> float:
-        """Until when a class may not queue on the engine: while a higher one moves, none stands."""
-        higher = any(n for other, n in self._classes[queue].items() if other > rank)
-        return max(at, self.free.get(queue, 0.0)) if higher else at
-
-    def serve(self, queue: str, at: float, stage: Stage, length: int) -> tuple[float, float]:
-        """Queue `length` bytes for an engine at `at`; returns when the service starts and ends."""
-        start = max(at, self.free.get(queue, 0.0))
-        end = self.free[queue] = start + self.claim(stage, start, length)
-        return start, end
-
-    def occupy(self, queue: str, at: float, seconds: float) -> tuple[float, float]:
-        """Keep what serves `queue` for some time, behind what it does already; (start, end)."""
-        start = max(at, self.free.get(queue, 0.0))
-        end = self.free[queue] = start + seconds
-        return start, end
-
-    def claim(self, stage: Stage, start: float, length: int) -> float:
-        """Seconds in which the stage serves `length` bytes beside all that is served at `start`.
-
-        Each service asks for a share of the resources that it charges; where they are asked for
-        more than they have, it takes longer by that factor. What began before is not slowed any
-        more, which matters less the shorter the chunks are.
-        """
-        alone = stage.seconds(length)
-        if alone <= 0 or not stage.charges:
-            return alone
-        slower = 1.0
-        shares = {name: per * length / alone for name, per in stage.charges.items() if per > 0}
-        for name, share in shares.items():
-            held = self._held[name] = [row for row in self._held[name] if row[1] > self.now]
-            slower = max(slower, share + sum(s for low, high, s in held if low <= start < high))
-        if slower <= 1 + ROUNDING:
-            slower = 1.0
-        for name, share in shares.items():
-            self._held[name].append((start, start + alone * slower, share))
-        return alone * slower
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A movement on the virtual clock: when its last byte arrived, and each stage's intervals."""
+    """A movement on the virtual clock.
+
+    When its last byte arrived, each stage's intervals (those of all routes one after another), when
+    each stage had its last chunk through, and the bytes that each route took.
+    """
 
     finish: float
     intervals: tuple[tuple[tuple[float, float], ...], ...]
+    ends: tuple[float, ...] = ()
+    shares: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """One route: its stages, what it gets from each place of the queue, workers and slots."""
+
+    stages: Sequence[Stage]
+    sizes: Sequence[int]
+    workers: int
+    depth: int
+
+
+UNKNOWN: Final = float("inf")
+"""When a chunk arrives that is not yet in the queue of its engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,43 +58,49 @@ class Rules:
     buckets: Buckets = ()
 
 
+FREELY: Final = Rules()
+"""One class, and no bound on the rate."""
+
+
 @dataclass(slots=True)
 class _Worker:
-    """A worker on the clock: what it does, its own time, and when each slot's chunk arrives."""
+    """A worker on the clock: what it does, its own time, and when each slot's chunk arrives.
+
+    `arrived` is by engine and slot. `behind` are the copies that follow one whose arrival is not
+    known yet; `held` is the slot that the worker waits for until it is.
+    """
 
     work: Iterator[tuple[int, int, int]]
     now: float
-    arrived: list[float]
+    arrived: list[list[float]]
+    behind: dict[tuple[int, int], int] = field(default_factory=dict)
+    held: int = -1
 
 
 class _Player:
-    """One movement: its workers, their slots, and what they have left to do."""
+    """One route: its workers, their slots, and what they have left to do."""
 
     def __init__(
-        self,
-        clock: VirtualClock,
-        stages: Sequence[Stage],
-        chunks: Sequence[int],
-        done: Callable[[Played], None],
-        rules: Rules,
+        self, clock: VirtualClock, track: Track, rules: Rules, done: Callable[[], None]
     ) -> None:
-        self.clock, self.stages, self.chunks, self.done = clock, stages, chunks, done
-        self.rules = rules
-        self.kinds = tuple(stage.kind for stage in stages)
+        self.clock, self.track, self.rules, self.done = clock, track, rules, done
+        self.stages, self.chunks = track.stages, track.sizes
+        self.kinds = tuple(stage.kind for stage in track.stages)
         self.pool = next((k for k, kind in enumerate(self.kinds) if kind == "pool"), 0)
         self.engines = [k for k, kind in enumerate(self.kinds) if kind == "engine"]
         self.first = POOL if self.kinds[0] == "pool" else DMA
-        self.intervals: list[list[tuple[float, float]]] = [[] for _ in stages]
-        self.finish = clock.now
+        self.intervals: list[list[tuple[float, float]]] = [[] for _ in track.stages]
+        self.ends = [clock.now for _ in track.stages]
+        self.share = 0
         self.left = 0
 
-    def start(self, workers: int, depth: int) -> None:
+    def start(self, worker: Worker, numbers: Iterator[int]) -> None:
         """Let all workers begin now."""
-        numbers = iter(range(len(self.chunks)))
-        self.left = workers
-        for _ in range(workers):
+        self.left, depth = self.track.workers, self.track.depth
+        for _ in range(self.left):
             now = self.clock.now
-            one = _Worker(SHAPES[self.kinds](numbers, depth), now, [now] * depth)
+            arrived = [[now] * depth for _ in self.engines]
+            one = _Worker(worker(numbers, depth), now, arrived)
             self.clock.at(now, partial(self._step, one))
 
     def _step(self, one: _Worker) -> None:
@@ -156,26 +109,20 @@ class _Player:
             if code == self.first and self.rules.buckets and self._spaced(one, code, slot, chunk):
                 return
             if code == DMA:
-                if self._held(self.engines[0], one.now, partial(self._issue, one, slot, chunk)):
+                if self._held(0, one.now, partial(self._issue, one, slot, chunk)):
                     return
-                one.arrived[slot] = self._engine(self.engines[0], one.now, chunk)
+                one.arrived[0][slot] = self._engine(0, one.now, chunk)
             elif code == POOL:
                 self._fill(one, slot, chunk)
                 return
-            elif code == FOLLOW:
-                # The second engine takes the chunk when it lands, and its place in that queue is
-                # settled then. The worker's own time goes on: it does not wait between.
-                self.clock.at(one.arrived[slot], partial(self._second, one, slot, chunk))
-                return
-            elif code == WAIT and one.arrived[slot] > one.now:
-                one.now = one.arrived[slot]
-                self.clock.at(one.now, partial(self._step, one))
+            elif code > DMA:
+                if self._follow(one, code - DMA, slot, chunk):
+                    return
+            elif self._waits(one, code, slot):
                 return
         self.left -= 1
         if self.left == 0:
-            found = tuple(tuple(rows) for rows in self.intervals)
-            end = max(self.finish, self.clock.now)
-            self.clock.at(end, lambda: self.done(Played(end, found)))
+            self.done()
 
     def _spaced(self, one: _Worker, code: int, slot: int, chunk: int) -> bool:
         """Take a new chunk from the buckets; whether the worker waits, and goes on by itself."""
@@ -193,9 +140,9 @@ class _Player:
         one.now = self._pool(one.now, chunk)
         self.clock.at(one.now, partial(self._step, one))
 
-    def _held(self, k: int, at: float, again: Callable[[], None]) -> bool:
+    def _held(self, number: int, at: float, again: Callable[[], None]) -> bool:
         """Whether a higher class keeps the engine; `again` is then called when it is at rest."""
-        until = self.clock.held(self._queue(k), at, self.rules.rank)
+        until = self.clock.held(self._queue(self.engines[number]), at, self.rules.rank)
         if until <= max(at, self.clock.now):
             return False
         self.clock.at(until, again, last=True)
@@ -204,32 +151,75 @@ class _Player:
     def _issue(self, one: _Worker, slot: int, chunk: int) -> None:
         """Try once more what a higher class held up, and go on."""
         one.now = self.clock.now
-        if not self._held(self.engines[0], one.now, partial(self._issue, one, slot, chunk)):
-            one.arrived[slot] = self._engine(self.engines[0], one.now, chunk)
+        if not self._held(0, one.now, partial(self._issue, one, slot, chunk)):
+            one.arrived[0][slot] = self._engine(0, one.now, chunk)
             self._step(one)
 
-    def _second(self, one: _Worker, slot: int, chunk: int) -> None:
-        again = partial(self._second, one, slot, chunk)
-        one.arrived[slot] = max(one.arrived[slot], self.clock.now)
-        if self._held(self.engines[1], one.arrived[slot], again):
+    def _waits(self, one: _Worker, code: int, slot: int) -> bool:
+        """Whether the worker has to wait for a slot; then it is woken later."""
+        rows = one.arrived[:1] if code == WAIT else one.arrived[1:]
+        latest = max((row[slot] for row in rows), default=one.now)
+        if latest == UNKNOWN:
+            one.held = slot
+            return True
+        if latest <= one.now:
+            return False
+        one.now = latest
+        self.clock.at(latest, partial(self._step, one))
+        return True
+
+    def _follow(self, one: _Worker, k: int, slot: int, chunk: int) -> bool:
+        """Let engine `k` take the chunk when it lands; whether the worker waits until then.
+
+        Its place in the engine's queue is settled at that instant. A worker that copies itself
+        goes on meanwhile; the own time of one that only issues stands still anyway.
+        """
+        before = one.arrived[k - 1][slot]
+        if self.kinds[0] == "engine":
+            self.clock.at(before, partial(self._next, one, k, slot, chunk))
+            return True
+        one.arrived[k][slot] = UNKNOWN
+        if before == UNKNOWN:
+            one.behind[k - 1, slot] = chunk
+        else:
+            self.clock.at(before, partial(self._land, one, k, slot, chunk))
+        return False
+
+    def _next(self, one: _Worker, k: int, slot: int, chunk: int) -> None:
+        """The chunk has come to where engine `k` takes it from, and the worker goes on."""
+        at = max(one.arrived[k - 1][slot], self.clock.now)
+        if not self._held(k, at, partial(self._next, one, k, slot, chunk)):
+            one.arrived[k][slot] = self._engine(k, at, chunk)
+            self._step(one)
+
+    def _land(self, one: _Worker, k: int, slot: int, chunk: int) -> None:
+        """The chunk has come to where engine `k` takes it from; the worker has gone on."""
+        if self._held(k, self.clock.now, partial(self._land, one, k, slot, chunk)):
             return
-        one.arrived[slot] = self._engine(self.engines[1], one.arrived[slot], chunk)
-        self._step(one)
+        arrived = one.arrived[k][slot] = self._engine(k, self.clock.now, chunk)
+        behind = one.behind.pop((k, slot), None)
+        if behind is not None:
+            self.clock.at(arrived, partial(self._land, one, k + 1, slot, behind))
+        if one.held == slot:
+            latest = max(row[slot] for row in one.arrived[1:])
+            if latest != UNKNOWN:
+                one.held = -1
+                one.now = max(one.now, latest)
+                self.clock.at(one.now, partial(self._step, one))
 
     def _pool(self, start: float, chunk: int) -> float:
         """A worker serves a chunk itself; returns when it is done."""
         stage = self.stages[self.pool]
         end = start + self.clock.claim(stage, start, self.chunks[chunk])
-        self.intervals[self.pool].append((start, end))
-        self._arrive(end, last=self.pool == len(self.stages) - 1)
+        self._served(self.pool, chunk, (start, end), end)
         return end
 
-    def _engine(self, k: int, at: float, chunk: int) -> float:
+    def _engine(self, number: int, at: float, chunk: int) -> float:
         """Queue a chunk on an engine; returns when it has arrived."""
+        k = self.engines[number]
         stage = self.stages[k]
         start, end = self.clock.serve(self._queue(k), at, stage, self.chunks[chunk])
-        self.intervals[k].append((start, end))
-        self._arrive(end + stage.lag, last=k == len(self.stages) - 1)
+        self._served(k, chunk, (start, end), end + stage.lag)
         return end + stage.lag
 
     def _queue(self, k: int) -> str:
@@ -238,9 +228,11 @@ class _Player:
         # The driver's own copies go through the engine in small pieces: they never hold its queue.
         return f"{id(self)}" if stage.cause == "host_copy" else stage.resource
 
-    def _arrive(self, time: float, *, last: bool) -> None:
-        if last:
-            self.finish = max(self.finish, time)
+    def _served(self, k: int, chunk: int, span: tuple[float, float], arrived: float) -> None:
+        if k == 0:
+            self.share += self.chunks[chunk]
+        self.intervals[k].append(span)
+        self.ends[k] = max(self.ends[k], arrived)
 
 
 def play(
@@ -249,9 +241,9 @@ def play(
     chunks: Sequence[int],
     shape: tuple[int, int],
     done: Callable[[Played], None],
-    rules: Rules = Rules(),
+    rules: Rules = FREELY,
 ) -> None:
-    """Start a movement on the clock.
+    """Start a movement over one route on the clock.
 
     Parameters
     ----------
@@ -264,10 +256,64 @@ def play(
     done
         Called at the virtual instant at which the last byte has arrived.
     rules
-        The class and the budget of its flow.
+        What its flow has to keep to.
 
     """
-    if not stages or not chunks:
-        clock.at(clock.now, lambda: done(Played(clock.now, tuple(() for _ in stages))))
+    track = Track(stages, chunks, *shape)
+    play_together(clock, [track], [iter(range(len(chunks)))], done, rules)
+
+
+def play_together(
+    clock: VirtualClock,
+    tracks: Sequence[Track],
+    takers: Sequence[Iterator[int]],
+    done: Callable[[Played], None],
+    rules: Rules = FREELY,
+) -> None:
+    """Start a movement over several routes that take their chunks from one queue.
+
+    Parameters
+    ----------
+    clock
+        Shared by everything that happens at once.
+    tracks, takers
+        The routes, and for each what its workers take the numbers of chunks from.
+    done
+        Called at the virtual instant at which the last byte has arrived.
+    rules
+        What its flow has to keep to.
+
+    Raises
+    ------
+    UnavailableError
+        If there is no worker for the stages of a route.
+
+    """
+    stages = [stage for track in tracks for stage in track.stages]
+    if not stages or not any(track.sizes for track in tracks):
+        now, nothing = clock.now, tuple(() for _ in stages)
+        still = Played(now, nothing, (now,) * len(stages), (0,) * len(tracks))
+        clock.at(now, lambda: done(still))
         return
-    _Player(clock, stages, chunks, done, rules).start(*shape)
+    left = len(tracks)
+
+    def through() -> None:
+        nonlocal left
+        left -= 1
+        if left:
+            return
+        ends = tuple(end for player in players for end in player.ends)
+        found = Played(
+            max([clock.now, *ends]),
+            tuple(tuple(rows) for player in players for rows in player.intervals),
+            ends,
+            tuple(player.share for player in players),
+        )
+        clock.at(found.finish, lambda: done(found))
+
+    players = [_Player(clock, track, rules, through) for track in tracks]
+    for player, numbers in zip(players, takers, strict=True):
+        worker = worker_of(player.kinds)
+        if worker is None:
+            raise UnavailableError(f"no worker goes through the stages {', '.join(player.kinds)}")
+        player.start(worker, numbers)

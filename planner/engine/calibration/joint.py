@@ -16,7 +16,7 @@ from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.scope import FEW_CORES
 from planner.engine.files import FileRanges, Sink
 from planner.engine.places import DevicePlace, FilePlace, HostPlace, Place, SinkPlace
-from planner.engine.strategies import stages_of_hops
+from planner.engine.route import route_of
 from planner.engine.team import Team
 from planner.engine.transfer import Line, Transfer
 from planner.engine.waits import Stop
@@ -155,7 +155,6 @@ class Pipelines:
         """A pipeline made ready: a call runs it once and gives its seconds."""
         machine, copy, shape, size = self._machine, self._copy, one.shape, one.size
         hops = movement(machine, copy, size).hops(shape)
-        stages = stages_of_hops(machine, hops)
         ends = _ends(copy, self._stock, size, self._undo)
         stop = Stop()
         team = Team(shape.workers, stop, "calibration")
@@ -165,8 +164,8 @@ class Pipelines:
             self._backend.attach(self._stock.device.gpu)
 
         team.run(attach)
-        transfer = Transfer(self._backend, team, stop, Line(copy, size, hops, stages, *ends))
-        transfer.chunks = transfer.chunks.repeated(one.times)
+        line = Line(copy, size, (route_of(machine, hops),), *ends, times=one.times)
+        transfer = Transfer(self._backend, team, stop, line)
         self._undo.callback(transfer.close)
         transfer.prepare()
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from planner.engine.backends.null import Played, VirtualClock, play
+from planner.engine.backends.null import Played, play
+from planner.engine.backends.virtual_clock import VirtualClock
 from planner.engine.execute import execute
 from planner.engine.measure import union
 from planner.machine.schema import Machine

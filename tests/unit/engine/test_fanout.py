@@ -1,0 +1,150 @@
+"""Copies that are passed on from GPU to GPU: read once, right everywhere, and freed."""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from planner.engine import files, transfer
+from planner.engine.execute import execute
+from planner.engine.ops import DMA
+from planner.engine.strategies.base import Hands, Operation
+from planner.engine.worker import operations_of
+from planner.errors import ExecutionError, VerificationError
+from planner.model.estimate import estimate
+from planner.plan.schema import Plan
+from planner.results import Run
+from tests.helpers.machines import MIB, linked_gpus
+from tests.helpers.schedules import KIB, noise_file
+from tests.helpers.splits import fan_out
+
+CHUNK = 4 * KIB
+Fan = Literal["tree", "chain"]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    threads = threading.active_count()
+    yield
+    assert threading.active_count() == threads
+    assert list(folder.iterdir()) == []
+
+
+def run_fan(fan: Fan, size: int, gpus: int, *, samples: int = 2, **more: object) -> Run:
+    machine = linked_gpus(gpus)
+    plan, prediction = fan_out(machine, size, gpus, fan, chunk=CHUNK, **more)
+    return execute(plan, machine, estimate=prediction, backend="host", samples=samples, warmup=0)
+
+
+@pytest.mark.parametrize("size", [1, 4095, CHUNK - 1, CHUNK, CHUNK + 1, 21 * CHUNK + 17])
+@pytest.mark.parametrize("gpus", [2, 5])
+@pytest.mark.parametrize("fan", ["tree", "chain"])
+def test_every_copy_has_every_byte(fan: Fan, gpus: int, size: int) -> None:
+    run = run_fan(fan, size, gpus)
+    assert [flow.name for flow in run.flows] == [f"w[gpu{k}]" for k in range(gpus)]
+    assert [flow.verified for flow in run.flows] == [True] * gpus
+    assert all(hop.busy_s > 0 for flow in run.flows for hop in flow.hops)
+    first = run.flows[0]
+    # Later copies arrive after what they are taken from, and count from the same beginning.
+    assert all(flow.steady_s >= 0 for flow in run.flows)
+    assert all(flow.first_s >= first.hops[0].busy_s for flow in run.flows)
+
+
+@pytest.mark.parametrize("fan", ["tree", "chain"])
+def test_the_file_is_read_once(fan: Fan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    size, count = 21 * CHUNK + 17, [0]
+    source = noise_file(tmp_path / "model.bin", size)
+    verifying = threading.Event()
+    plain = files.preadv
+
+    def counted(fd: int, views: list[memoryview], offset: int, *rest: int) -> int:
+        got = plain(fd, views, offset, *rest)
+        if not verifying.is_set():
+            count[0] += got
+        return got
+
+    monkeypatch.setattr(files, "preadv", counted)
+    machine = linked_gpus(4)
+    plan, prediction = fan_out(machine, size, 4, fan, chunk=CHUNK, files=[source.model_dump()])
+    options = {"samples": 1, "warmup": 0, "verify": False}
+    execute(plan, machine, estimate=prediction, backend="host", **options)  # type: ignore[arg-type]
+    assert count[0] == size
+
+
+@pytest.mark.parametrize("fan", ["tree", "chain"])
+def test_repeats_and_sharded_sizes_arrive(fan: Fan) -> None:
+    run = run_fan(fan, 9 * CHUNK + 5, 3, repeat=3)
+    assert [flow.verified for flow in run.flows] == [True] * 3
+    assert all(flow.duration_s >= flow.first_s for flow in run.flows)
+
+
+def test_a_fault_between_two_copies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = OSError(errno.EIO, "the link is down")
+
+    def faulty(hands: Hands) -> list[Operation]:
+        operations = operations_of(hands)
+
+        def fail(_slot: int, chunk: int) -> None:
+            if chunk == 7:
+                raise error
+
+        operations[DMA + 2] = fail
+        return operations
+
+    monkeypatch.setattr(transfer, "operations_of", faulty)
+    # Engine 2 is the second copy: from gpu1 on to gpu2.
+    with pytest.raises(ExecutionError, match=r"hop gpu1 -> gpu2 \(peer\), chunk 7 of 22"):
+        run_fan("chain", 21 * CHUNK + 1, 4)
+
+
+def test_a_copy_that_lacks_a_chunk_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def faulty(hands: Hands) -> list[Operation]:
+        operations = operations_of(hands)
+        last = operations[DMA + 2]
+        operations[DMA + 2] = lambda slot, chunk: None if chunk == 7 else last(slot, chunk)
+        return operations
+
+    monkeypatch.setattr(transfer, "operations_of", faulty)
+    # Chunk 7 of gpu2 is skipped; gpu3 is passed on what gpu2 has there.
+    with pytest.raises(VerificationError, match=r"flow w\[gpu2\]: byte 286(7[2-9]|8\d)"):
+        run_fan("chain", 21 * CHUNK + 1, 3)
+
+
+@pytest.mark.parametrize("fan", ["tree", "chain"])
+def test_the_virtual_clock_comes_to_the_prediction(fan: Fan) -> None:
+    """The file's 20 GB/s and PCIe's 10 limit: 256 MiB take 27 ms, a chunk's copies 0.02 ms each."""
+    machine = linked_gpus(4)
+    plan, prediction = fan_out(machine, 256 * MIB, 4, fan, chunk=MIB)
+    run = execute(plan, machine, estimate=prediction, backend="null")
+    for flow in run.flows:
+        assert flow.steady_s == pytest.approx(flow.predicted_steady_s, rel=0.02)
+        assert flow.duration_s == pytest.approx(flow.predicted_s, rel=0.02)
+    assert run.makespan_s == pytest.approx(run.predicted_makespan_s, rel=0.02)
+
+
+def test_the_planner_chooses_to_pass_on_what_the_engine_does() -> None:
+    from planner.model.strategies import EXECUTABLE
+
+    machine = linked_gpus(4)
+    words = {
+        "from": "disk0",
+        "to": [f"gpu{k}" for k in range(4)],
+        "copy": "replicate",
+        "size": 64 * MIB,
+        "cache": "warm",
+    }
+    plan = Plan.model_validate({"flows": {"w": words}})
+    prediction = estimate(plan, machine, only=EXECUTABLE)
+    # Four reads share the host's 20 GB/s: 13 ms; one read over PCIe at 10 GB/s takes 7.
+    assert {flow.schedule.fan for flow in prediction.flows} - {None}
+    run = execute(plan, machine, estimate=prediction, backend="host", samples=1, warmup=0)
+    assert all(flow.verified for flow in run.flows)
