@@ -24,7 +24,11 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Setting:
-    """A loader with one of its settings. `caches` are the states of a file that it is meant for."""
+    """A loader with one of its settings.
+
+    `caches` are the states of a file that it is meant for, `newer` says that a newer release is put
+    before the installed one, `pins_file` that it pins as many bytes as the file has.
+    """
 
     loader: str
     setting: str
@@ -32,8 +36,13 @@ class Setting:
     make: Callable[[], Load]
     env: dict[str, str] = field(default_factory=dict)
     caches: tuple[Cache, ...] = ("warm", "cold")
-    newer: str = ""
-    """A package whose newer release is put before the installed one."""
+    newer: bool = False
+    pins_file: bool = False
+
+    @property
+    def kind(self) -> str:
+        """`best` or `default`."""
+        return "best" if self.setting.startswith("best") else "default"
 
 
 def _planner(*, every_view: bool) -> Load:
@@ -209,16 +218,16 @@ LOADERS: tuple[Setting, ...] = (
         "default (8 threads)",
         "safetensors",
         lambda: _prefetch(None),
-        newer="safetensors",
+        newer=True,
     ),
     Setting(
         "safetensors prefetch",
         "best (16 threads)",
         "safetensors",
         lambda: _prefetch(THREADS),
-        newer="safetensors",
+        newer=True,
     ),
-    Setting("torch pin_memory", "each tensor", "torch", _pin_each),
+    Setting("torch pin_memory", "each tensor", "torch", _pin_each, pins_file=True),
     Setting("torch pin_memory", "best (two 64 MiB buffers)", "torch", _pin_two),
     Setting(
         "fastsafetensors",

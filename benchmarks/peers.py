@@ -29,6 +29,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout not installed
 
+from psutil import virtual_memory
+
 from benchmarks.checkpoints import Table, even_table, llama_7b, make
 from benchmarks.peer_loaders import LOADERS, Cache, Setting
 from benchmarks.peer_process import Child, unpack
@@ -47,7 +49,12 @@ ROUNDS: dict[Cache, int] = {"warm": 4, "cold": 2}
 MOST_COLD = 10 * GB
 """Bytes of the largest file that is read cold: a load of 8 GB takes 5 s at 1.5 GB/s."""
 SLOW_S, SLOWEST_S = 2.0, 8.0
-"""A loader that takes so long is loaded twice, or once: more rounds tell no more of it."""
+"""A loader that takes so long is loaded twice, or once, unless it is among the fastest: what reads
+from the disk takes that long with every loader."""
+LEAD = 4
+"""The fastest of the others, who take part in every round."""
+HOST_SHARE = 0.25
+"""Of the free memory, what a loader may pin: those that pin the whole file stay out of larger."""
 TENSORS = 288
 SEED = 20261129
 
@@ -65,16 +72,23 @@ class Entrant:
     reason: str = ""
     states: set[str] = field(default_factory=set)
 
-    def wants(self, turn: int) -> bool:
-        """Whether it takes part in this round."""
+    @property
+    def steady(self) -> float | None:
+        """The median behind the first load; of the first, where there is no other."""
+        return middle(self.seconds[1:] or self.seconds) if self.seconds else None
+
+    def wants(self, turn: int, cache: Cache) -> bool:
+        """Whether it takes part in this round though it is not among the fastest."""
         if self.reason or not self.seconds:
             return not self.reason
         slowest = max(self.seconds)
-        return turn < (1 if slowest > SLOWEST_S else 2 if slowest > SLOW_S else turn + 1)
+        if slowest > SLOWEST_S or (slowest > SLOW_S and cache == "cold"):
+            return turn < 1
+        return turn < 2 or slowest <= SLOW_S
 
     def row(self, file: str, size: int, tensors: int, cache: str) -> dict[str, Any]:
         """The row as it is written down."""
-        median = middle(self.seconds) if self.seconds else None
+        median = self.steady
         return {
             "loader": self.setting.loader,
             "version": self.child.version,
@@ -138,7 +152,9 @@ class Contest:
         chosen = [
             one
             for one in LOADERS
-            if cache in one.caches and (not words or any(word in one.loader for word in words))
+            if cache in one.caches
+            and (not words or any(word in one.loader for word in words))
+            and (one.loader == "planner" or self.options.settings in ("all", one.kind))
         ]
         found = []
         for one in chosen:
@@ -153,12 +169,16 @@ class Contest:
         """All rounds of one file in one state."""
         size = path.stat().st_size
         entrants = self.entrants(cache, size)
+        for entrant in entrants:
+            if entrant.setting.pins_file and size > HOST_SHARE * virtual_memory().available:
+                entrant.reason = f"it would pin the whole file: {format_size(size)}"
         if cache == "warm":
             # Whoever reads freshly written pages first also pays for marking them as used.
             pagecache.warm([source_of(path)])
         try:
             for turn in range(self.options.rounds or ROUNDS[cache]):
-                order = [entrant for entrant in entrants if entrant.wants(turn)]
+                lead = leading(entrants)
+                order = [e for e in entrants if e in lead or e.wants(turn, cache)]
                 self.random.shuffle(order)
                 for entrant in order:
                     self._load(entrant, path, cache, first=turn == 0)
@@ -194,6 +214,14 @@ class Contest:
         """Write what there is."""
         self.body |= {"rows": self.rows, "summary": standings(self.rows)}
         write(self.options.out, self.body)
+
+
+def leading(entrants: Sequence[Entrant]) -> list[Entrant]:
+    """The project's own, and the fastest of the others so far."""
+    there = [entrant for entrant in entrants if entrant.seconds and not entrant.reason]
+    others = [entrant for entrant in there if entrant.setting.loader != "planner"]
+    others.sort(key=lambda entrant: min(entrant.seconds))
+    return [e for e in there if e.setting.loader == "planner"] + others[:LEAD]
 
 
 def standings(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -262,6 +290,7 @@ def main() -> int:
     parser.add_argument("--sizes", default=SIZES)
     parser.add_argument("--cache", default="warm,cold")
     parser.add_argument("--loaders", default="", help="words in the names of those to run")
+    parser.add_argument("--settings", default="all", choices=("all", "default", "best"))
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--budget", type=float, help="seconds in all")
     parser.add_argument("--wheels", type=Path, help="folder of the loaders' wheels")

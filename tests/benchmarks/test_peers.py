@@ -12,7 +12,7 @@ import pytest
 from benchmarks.checkpoints import data_bytes, even_table, header_of, llama_7b, make, read_header
 from benchmarks.peer_loaders import LOADERS, Setting, find
 from benchmarks.peer_process import Child, unpack
-from benchmarks.peers import Entrant, prepare, standings, tables
+from benchmarks.peers import Entrant, leading, prepare, standings, tables
 from planner.plan import safetensors
 
 
@@ -104,12 +104,21 @@ def entrant(loader: str, *seconds: float) -> Entrant:
 
 
 def test_slow_loaders_take_part_in_fewer_rounds() -> None:
-    assert [entrant("fast", 0.2).wants(turn) for turn in range(4)] == [True] * 4
-    assert [entrant("slow", 3.0).wants(turn) for turn in range(3)] == [True, True, False]
-    assert [entrant("slower", 9.0).wants(turn) for turn in range(2)] == [True, False]
+    assert [entrant("fast", 0.2).wants(turn, "warm") for turn in range(4)] == [True] * 4
+    assert [entrant("slow", 3.0).wants(turn, "warm") for turn in range(3)] == [True, True, False]
+    assert [entrant("slower", 9.0).wants(turn, "warm") for turn in range(2)] == [True, False]
+    assert [entrant("disk", 3.0).wants(turn, "cold") for turn in range(2)] == [True, False]
     gone = entrant("gone")
     gone.reason = "absent"
-    assert not gone.wants(0)
+    assert not gone.wants(0, "warm")
+
+
+def test_the_fastest_and_the_project_take_part_in_every_round() -> None:
+    others = [entrant(f"loader {k}", 5.0 + k) for k in range(6)]
+    own = entrant("planner", 6.5)
+    wrong = entrant("wrong", 0.1)
+    wrong.reason = "differs from the file"
+    assert leading([*others, wrong, own]) == [own, *others[:4]]
 
 
 def test_rows_and_standings_come_from_the_samples() -> None:
@@ -122,6 +131,6 @@ def test_rows_and_standings_come_from_the_samples() -> None:
     assert rows[0]["rate_bytes_per_s"] == pytest.approx(40e9)
     (found,) = standings(rows)
     assert found["best_other"] == "kvikio, default"
-    assert found["times_as_fast"] == pytest.approx(1.5)  # 0.3 against 0.2
+    assert found["times_as_fast"] == pytest.approx(1.375)  # (0.3 + 0.25) / 2 against 0.2
     assert found["best_other_first"] == "torch, default"
     assert found["times_as_fast_first"] == pytest.approx(0.45 / 0.4)
