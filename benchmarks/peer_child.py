@@ -85,7 +85,7 @@ def once(load: Load, path: str, device: str, *, watched: bool) -> dict[str, Any]
     """One load, timed, checked and given back."""
     watch, reason = started() if watched else (None, "")
     begun = perf_counter()
-    tensors = load(path, device)
+    held = [load(path, device)]
     synchronize(device)
     seconds = perf_counter() - begun
     pinned = None
@@ -95,9 +95,9 @@ def once(load: Load, path: str, device: str, *, watched: bool) -> dict[str, Any]
         except RuntimeError as error:
             reason = str(error)
     _, listed = read_header(path)
-    count = len(tensors)
-    wrong = differing(tensors, path, listed)
-    release(tensors, device)
+    count = len(held[0])
+    wrong = differing(held[0], path, listed)
+    release(held.pop(), device)
     return {
         "seconds": seconds,
         "pinned_bytes": pinned,

@@ -52,7 +52,7 @@ def _planner(*, every_view: bool) -> Load:
 
     if importlib.util.find_spec("cupy"):
         import cupy  # noqa: F401 - the import of what moves the bytes is no part of a load
-    do = planner.load  # type: ignore[attr-defined,unused-ignore]
+    do = planner.load
 
     def load(path: str, device: str) -> Any:
         found = do(path, device=device)
