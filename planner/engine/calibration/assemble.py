@@ -8,7 +8,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 
-from planner.engine.calibration import costs, disk, duplex, tables
+from planner.engine.calibration import costs, disk, duplex, in_place, tables
 from planner.engine.calibration.copies import curve_of, queued_rate
 from planner.engine.calibration.degraded import link_warning
 from planner.engine.calibration.rounds import Cell, disturbed
@@ -166,6 +166,7 @@ def _host(found: Found) -> Ram:
         table = tables.table(copy, own, axes, overhead)
         if table is not None:
             rates[copy] = table
+    combined = found.value("combined", "read")
     return Ram(
         kind="ram",
         capacity=about.memory_bytes or about.usable_memory_bytes or 1,
@@ -175,6 +176,8 @@ def _host(found: Found) -> Ram:
         copy_rates=rates,
         setup=costs.setup_of(found.cells),
         issue=found.value("issue", found.gpus[0]) or 0.0,
+        register_ahead=curve_of("register_ahead", found.cells),
+        write_combined=None if combined is None else combined < in_place.COMBINED,
     )
 
 
@@ -193,7 +196,11 @@ def _gpu(found: Found, gpu: int) -> Hbm:
     real = None if found.emulated else _device(found, gpu)
     local = curve_of(f"local{gpu}", found.cells)
     capacity = real.memory_bytes if real else found.about.usable_memory_bytes or EMULATED_BYTES
+    touched = _scattered(found, gpu)
+    # What is not known is left at its default.
+    more: dict[str, Any] = {} if touched is None else {"sector": touched[1]}
     return Hbm(
+        **more,
         kind="hbm",
         host="host0",
         device=gpu,
@@ -231,14 +238,35 @@ def _direction(found: Found, gpu: int, way: str) -> Direction | None:
         "pinned": f"{way}{gpu}",
         "pageable": f"{way}_pageable{gpu}",
         "pageable_hot": f"{way}_pageable{gpu}_hot",
+        "zero_copy": f"{way}{gpu}_zero_copy",
+        "managed_fault": f"{way}{gpu}_managed_fault",
+        "managed_prefetch": f"{way}{gpu}_managed_prefetch",
     }
     curves = {n: curve for n, key in wanted.items() if (curve := curve_of(key, found.cells))}
     if "pinned" not in curves:
         return None
+    if "pageable_hot" in curves:
+        curves["pageable_hot"] = _as_at_the_end(curves["pageable_hot"])
     rate = queued_rate(f"{way}{gpu}", found.cells) or curves["pinned"].rate
+    touched = _scattered(found, gpu) if way == "h2d" else None
     return Direction(
-        rate=max(rate, curves["pinned"].rate), curves=curves, against=_against(found, gpu, way)
+        rate=max(rate, curves["pinned"].rate),
+        curves=curves,
+        against=_against(found, gpu, way),
+        requests=None if touched is None else touched[0],
     )
+
+
+def _as_at_the_end(curve: Curve) -> Curve:
+    """The curve with the rate of its last copy: of a cache that ends the best says nothing."""
+    last = curve.points[-1]
+    return curve.model_copy(update={"rate": last.size_bytes / last.seconds})
+
+
+def _scattered(found: Found, gpu: int) -> tuple[float, int] | None:
+    """Requests per second of a GPU's reads in place, and the bytes of its sectors."""
+    curve = curve_of(f"h2d{gpu}_zero_copy", found.cells)
+    return None if curve is None else in_place.scattered(found.cells, gpu, curve)
 
 
 def _against(found: Found, gpu: int, way: str) -> float:

@@ -12,6 +12,7 @@ from planner.engine.calibration.arena import FRESH, Arena
 from planner.engine.calibration.campaign import Group
 from planner.engine.calibration.copies import BATCH
 from planner.engine.calibration.costs import Costs, allocation_cells, issue_cell
+from planner.engine.calibration.in_place import InPlace
 from planner.engine.calibration.joint import Pipelines
 from planner.engine.calibration.rounds import Cell
 from planner.machine.schema import CopyName, Machine
@@ -59,6 +60,8 @@ class Plan:
         """All of them, what every prediction needs first."""
         found = [self._setup(), *self._links(), *self._tables(), self._disk(), *self._joint()]
         found += [self._gpu(k) for k in range(len(self.gpus))]
+        if self.arena.scope.full:
+            found += self._in_place()
         found += self._peers()
         if self.arena.scope.full and len(self.gpus) > 1:
             found.append(self._together())
@@ -69,7 +72,7 @@ class Plan:
 
     def _setup(self) -> Group:
         arena, scope = self.arena, self.arena.scope
-        costs = Costs(self.device, arena.team, self.gpus, min(arena.size, FRESH), arena.file)
+        costs = self._costs()
         gpu = self.gpus[0]
         inward = arena.walks(gpu)[0]
 
@@ -213,6 +216,30 @@ class Plan:
         weight = self._weight("gpu", len(self.gpus))
         about = f"allocation and copies inside gpu{k}"
         return Group(f"gpu{k}", about, make, weight, essential=True, samples=scope.others)
+
+    def _in_place(self) -> Iterator[Group]:
+        """Kernels, page faults, prefetches and registration ahead, for each GPU."""
+        arena, scope = self.arena, self.arena.scope
+        for k, gpu in enumerate(self.gpus):
+            probes = InPlace(self.device, gpu, arena.pinned, arena.devices[gpu], arena.file)
+
+            def make(probes: InPlace = probes) -> list[Cell]:
+                return list(probes.cells(maps=self._costs().maps()))
+
+            yield Group(
+                f"in_place pcie{k}",
+                f"what gpu{k} reads in place, managed memory, registration ahead",
+                make,
+                self._weight("in_place", len(self.gpus)),
+                samples=scope.others,
+                link=f"pcie{k}",
+                at_once=True,
+                close=probes.close,
+            )
+
+    def _costs(self) -> Costs:
+        arena = self.arena
+        return Costs(self.device, arena.team, self.gpus, min(arena.size, FRESH), arena.file)
 
     def _peers(self) -> Iterator[Group]:
         """Copies between GPUs: first without peer access, which stays open once it is."""

@@ -19,9 +19,16 @@ def _curve(crossing: Crossing) -> Curve | None:
 
 
 def outside(crossing: Crossing) -> float:
-    """The share of the buffer that lies in no cache: all of it unless it was just written."""
+    """The share of the buffer that lies in no cache: all of it unless it was just written.
+
+    Where a hot copy of that size was measured, it holds what its cache really kept: the driver
+    reads less of a last-level cache than its size says (32 MiB of 300 on one H200 machine).
+    """
     if not crossing.hot:
         return 1.0
+    hot = crossing.curve("pageable_hot")
+    if hot is not None and hot.points and crossing.size <= hot.points[-1].size_bytes:
+        return 0.0
     cache = crossing.ram.cache
     return 0.0 if cache is None else max(0.0, 1 - cache / max(1, crossing.size))
 

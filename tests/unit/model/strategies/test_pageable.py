@@ -36,6 +36,15 @@ def test_what_the_cache_cannot_hold_is_cold_again() -> None:
     assert found.steady == pytest.approx(10e-6 + 1 / 12 + 3 / 4)
 
 
+def test_a_hot_copy_of_that_size_that_was_measured_says_what_the_cache_keeps() -> None:
+    # 2 GB took 0.4 s though a cache of 1 GB would hold half of it; 1 GB lies between 0 and that.
+    hot = affine(12e9, 10e-6) | {"points": [(2 * GB, 0.4)]}
+    measured = changed(one_gpu(cache=GB), {f"{UP}.curves.pageable_hot": hot})
+    assert by(measured, upload(2 * GB, hot=True), "pageable").steady == pytest.approx(0.4)
+    below = by(measured, upload(GB, hot=True), "pageable").steady
+    assert below == pytest.approx(10e-6 + (0.4 - 10e-6) / 2)
+
+
 def test_a_machine_without_a_known_cache_keeps_the_hot_curve() -> None:
     found = by(machine(None), upload(4 * GB, hot=True), "pageable")
     assert found.steady == pytest.approx(10e-6 + 1 / 3)
