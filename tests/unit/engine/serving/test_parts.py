@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
 
@@ -184,6 +185,10 @@ def test_a_capsule_that_nobody_takes_gives_its_memory_back() -> None:
     assert len(dlpack._held) == before + 1
     del capsule
     assert len(dlpack._held) == before
+
+
+def test_the_structure_in_one_piece_is_the_one_of_the_format() -> None:
+    assert dlpack._HEAD.size == ctypes.sizeof(dlpack._Managed)
 
 
 def test_a_capsule_is_read_as_it_was_written() -> None:
