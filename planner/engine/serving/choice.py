@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from planner.machine.schema import Machine
 
 UNCALIBRATED: Final = (
-    "this computer is not calibrated: a safe shape and no prediction; planner.calibrate or "
-    "`planner calibrate` measures it once"
+    "this computer is not calibrated: a safe shape and no prediction; `planner calibrate` measures "
+    "it once for all programs, machine=planner.calibrate() for one"
 )
 
 

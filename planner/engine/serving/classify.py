@@ -49,6 +49,7 @@ def _memory(thing: Any, stream: int | None, *, writable: bool) -> MemoryEnd:
         return MemoryEnd(thing.data_ptr, thing.nbytes, memory.gpu, keep=thing)
     if isinstance(thing, np.ndarray):
         _require(thing, thing.flags.c_contiguous, thing.flags.writeable or not writable)
+        _refuse_objects(thing.dtype.hasobject)
         return MemoryEnd(int(thing.ctypes.data), thing.nbytes, keep=thing)
     if hasattr(thing, "__dlpack__") and hasattr(thing, "__dlpack_device__"):
         return _dlpack(thing, stream)
@@ -64,6 +65,11 @@ def _require(thing: Any, compact: bool, allowed: bool) -> None:  # noqa: FBT001 
         raise InputError(f"the {name} is not contiguous", hint="make it so first")
     if not allowed:
         raise InputError(f"the {name} is read-only, so nothing can be written to it")
+
+
+def _refuse_objects(holds: bool) -> None:  # noqa: FBT001 - a plain answer
+    if holds:
+        raise InputError("an array of Python objects holds addresses, which mean nothing elsewhere")
 
 
 def _dlpack(thing: Any, stream: int | None) -> MemoryEnd:
@@ -124,5 +130,6 @@ def _buffer(thing: Any, *, writable: bool) -> MemoryEnd:
             hint="give a path, a buffer, or an array of numpy, CuPy or torch",
         ) from error
     _require(thing, view.c_contiguous, not (view.readonly and writable))
+    _refuse_objects("O" in view.format)
     address = int(np.frombuffer(view, np.uint8).ctypes.data) if view.nbytes else 0
     return MemoryEnd(address, view.nbytes, keep=view)

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from planner.engine.backends.base import Engine
 from planner.engine.progress import POLL_S, Progress
@@ -30,6 +30,8 @@ from planner.errors import InputError
 
 if TYPE_CHECKING:
     from planner.machine.schema import Machine
+
+_NO_PAIR: Final = "a transfer takes a source and a destination, or a list of such pairs"
 
 
 class Loader(AbstractContextManager["Loader"]):
@@ -119,7 +121,7 @@ class Loader(AbstractContextManager["Loader"]):
     ) -> TransferFuture:
         """Move bytes between files and memory; see `planner.transfer`."""
         _check_cache(cache)
-        pairs = list(source) if destination is None else [(source, destination)]
+        pairs = _pairs(source, destination)
         ends: list[End] = []
         handle = None if stream is None else self._handle(stream)
         try:
@@ -233,14 +235,22 @@ def _kind(sources: Sequence[End], cache: Cache) -> Source:
     return "cold" if 2 * cold > len(looks) else "warm"
 
 
+def _pairs(source: Any, destination: Any) -> list[Any]:
+    """The pairs of a transfer: one, or the list of them that `source` is."""
+    if destination is not None:
+        return [(source, destination)]
+    try:
+        return list(source)
+    except TypeError as error:
+        raise InputError(_NO_PAIR, hint="give a destination") from error
+
+
 def _part(pair: Any, ends: list[End], cache: Cache, stream: int | None, *, overwrite: bool) -> Part:
     """One pair's part; its ends are added to those to close."""
     try:
         source, destination = pair
     except (TypeError, ValueError) as error:
-        raise InputError(
-            "a transfer takes a source and a destination, or a list of such pairs"
-        ) from error
+        raise InputError(_NO_PAIR, hint="give a destination") from error
     if is_path(source) and is_path(destination):
         raise InputError("both ends are files", hint="shutil.copyfile copies files")
     here = source_of(source, cache, stream)
