@@ -67,7 +67,7 @@ class FileEnd:
         try:
             self._direct = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECT)
         except OSError as error:
-            if error.errno != errno.EINVAL:
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
                 self.close()
                 raise InputError(f"{self.path} cannot be read: {error.strerror}") from error
             self.note = f"{self.path}: its file system has no O_DIRECT, read through the cache"

@@ -43,8 +43,9 @@ class Hand:
     buffered: int = 0
 
     def fresh(self) -> None:
-        """Forget what an earlier job counted and logged."""
+        """Forget what an earlier job counted and logged, and which device it left current."""
         self.moved = self.direct = self.buffered = 0
+        self.attached.clear()
         for lane in self.lanes.values():
             lane.log.clear()
 

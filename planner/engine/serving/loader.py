@@ -6,6 +6,7 @@ import traceback
 import weakref
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -138,6 +139,8 @@ class Loader(AbstractContextManager["Loader"]):
             raise
         if jobs:
             shape = jobs[0].shape
+        if [job.way for job in jobs] != ["in"]:  # the prediction is for a ring into a GPU
+            shape = replace(shape, setup_s=None, steady_s=None)
         call = Call(size, shape, jobs, ends, notes if gpus else ())
         future = self._desk.submit(call)
         if stream is not None and jobs and all(job.way == "copy" for job in jobs):
@@ -287,8 +290,6 @@ def _settle(future: TransferFuture) -> None:
 
 def _mapping(files: Sequence[weights.LoadedFile], report: LoadReport, asked: float) -> TensorMap:
     """The tensors by name, once all bytes are there."""
-    from dataclasses import replace
-
     start = perf_counter()
     found = weights.entries(files)
     count = sum(misaligned(entry, memory.address + at) for entry, memory, at in found.values())

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 import planner
 from planner.engine import files
 from planner.errors import ExecutionError, InputError
+from tests.helpers.machines import one_gpu
 from tests.helpers.weights import write_weights
 
 SMALLEST = 64 << 10
@@ -116,6 +117,18 @@ def test_arrays_by_dlpack_alone(pool: planner.Loader) -> None:
     assert np.array_equal(source, target)
     with pytest.raises(InputError, match="not contiguous"):
         pool.transfer(Foreign(np.zeros((8, 8), np.uint8)[:, ::2]), bytearray(32))
+
+
+def test_only_what_was_planned_is_predicted(tmp_path: Path) -> None:
+    with planner.Loader(backend="host", machine=one_gpu()) as pool:
+        device = on_gpu(pool, tmp_path, 1_000_000)
+        into = pool.transfer(noise(1_000_000), device).result()
+        out = pool.transfer(device, bytearray(1_000_000)).result()
+        del device
+    assert into.predicted_s is not None
+    assert into.predicted_s > 0
+    assert out.predicted_s is None
+    assert out.error_factor is None
 
 
 def test_many_pairs_in_one_call_are_packed(pool: planner.Loader, tmp_path: Path) -> None:
