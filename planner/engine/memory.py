@@ -115,10 +115,10 @@ class LentBuffer(HostBuffer):
         return self.view[start : start + length]
 
     def close(self) -> None:
-        """Give it back."""
+        """Give it back; slices of it that somebody still holds must not be used any more."""
         give_back, self._give_back = self._give_back, None
         if give_back is not None:
-            self.view.release()
+            self.view = memoryview(b"")
             self.array = np.empty(0, np.uint8)
             give_back()
 

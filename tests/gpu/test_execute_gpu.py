@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from planner.engine.backends.cuda import CudaBackend
 from planner.machine.schema import Machine
-from tests.helpers.machines import MIB, two_gpus
+from tests.helpers.machines import MIB, every_way
 from tests.helpers.schedules import KIB, WAYS, noise_file, run_way
 
 cupy = pytest.importorskip("cupy", reason="the cuda backend needs CuPy")
@@ -35,7 +36,21 @@ def devices() -> int:
     for gpu in range(count):
         runtime.setDevice(gpu)
         runtime.deviceSynchronize()  # makes the context, whose memory is not the tests' matter
+        _warm(gpu)
     return count
+
+
+def _warm(gpu: int) -> None:
+    """Load the kernels, and what the driver keeps for managed memory, once for all tests."""
+    backend = CudaBackend()
+    try:
+        backend.compile(gpu)
+        buffer = backend.managed(gpu, SLACK)
+        buffer.touch()
+        backend.bring(buffer, gpu)
+        buffer.close()
+    finally:
+        backend.close()
 
 
 @pytest.fixture(autouse=True)
@@ -58,18 +73,23 @@ def _free(gpu: int) -> int:
 
 @pytest.fixture
 def machine() -> Machine:
-    plain = two_gpus().model_dump(mode="json", by_alias=True)
-    plain["nodes"]["host0"]["setup"]["register_file"] = 1e18
-    return Machine.model_validate(plain)
+    return every_way()
 
 
 def _needs(way: str, devices: int) -> None:
     if way in BETWEEN and devices < 2:
         pytest.skip(f"{way} needs two GPUs, there is {devices}")
-    if way == "peer" and not cupy.cuda.runtime.deviceCanAccessPeer(0, 1):
-        pytest.skip("device 0 has no peer access to device 1")
-    if "mapped" in way and not cupy.cuda.runtime.deviceGetAttribute(113, 0):
-        pytest.skip("the device cannot register read-only file mappings")
+    kinds = {"disk": "disk", "host": "ram", "gpu": "hbm"}
+    backend = CudaBackend()
+    try:
+        for text in WAYS[way]:
+            start, strategy, end, *_ = text.split()
+            across = kinds[start[:-1]], kinds[end[:-1]]
+            reason = backend.lacks(strategy, across, [0, 1] if way in BETWEEN else [0])
+            if reason is not None:
+                pytest.skip(f"{strategy}: {reason}")
+    finally:
+        backend.close()
 
 
 @pytest.mark.parametrize("size", [1, 4095, CHUNK - 1, CHUNK, CHUNK + 1, 21 * CHUNK + 17])
