@@ -1,16 +1,20 @@
 """How far the bottleneck may slow down before an objective is missed.
 
 Everything but the bottleneck's own busy time is kept as predicted, which holds while that resource
-stays the bottleneck, and slowing it keeps it so. Where flows share the resource the others would
-slow too, so nothing is claimed there.
+stays the bottleneck, and slowing it keeps it so. Where flows share the resource, or several decide
+the metric, the plan is played again instead (`shared_slack`).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from planner.plan.objectives import Objective
 from planner.results import Estimate, FlowEstimate, HopEstimate
+
+_TIMES: Final = ("duration", "rate", "makespan", "first", "steady")
+"""The metrics that grow with a slower resource. What compute leaves exposed does not: it depends
+on how repeats and blocks happen to lie, and comes and goes as a link gets slower."""
 
 
 class Slack(NamedTuple):
@@ -22,11 +26,13 @@ class Slack(NamedTuple):
 
 def slack(objective: Objective, estimate: Estimate) -> Slack | None:
     """The slack of an objective on a time or a rate; `None` where none can be told."""
-    flow = _flow_of(objective, estimate)
-    if flow is None:
+    if objective.metric not in _TIMES:
         return None
-    hop = next((h for h in flow.hops if h.resource == flow.bottleneck.resource), None)
-    if hop is None or hop.busy_s <= 0 or _shared(hop.resource, flow, estimate):
+    flow = _flow_of(objective, estimate)
+    hop = _hop_of(flow)
+    if flow is None or (hop is not None and _shared(hop.resource, flow, estimate)):
+        return _played(objective, estimate)
+    if hop is None or hop.busy_s <= 0:
         return None
     times, value = _exposure(objective, flow, estimate)
     limit = _limit_seconds(objective, flow)
@@ -35,6 +41,32 @@ def slack(objective: Objective, estimate: Estimate) -> Slack | None:
     # value = rest + times x busy; the limit leaves (limit - rest) / times for one busy time.
     busy = hop.busy_s + (limit - value) / times
     return Slack(hop.resource, flow.size_bytes / busy)
+
+
+def _hop_of(flow: FlowEstimate | None) -> HopEstimate | None:
+    """The hop that limits the flow, where it is one."""
+    hops = () if flow is None else flow.hops
+    limit = "" if flow is None else flow.bottleneck.resource
+    return next((hop for hop in hops if hop.resource == limit), None)
+
+
+def _played(objective: Objective, estimate: Estimate) -> Slack | None:
+    """The slack by playing the plan again; its resource limits the slowest that the metric asks."""
+    asked = [
+        flow
+        for flow in estimate.flows
+        if objective.metric == "makespan"
+        or objective.subject in (flow.name, flow.name.partition("[")[0])
+    ]
+    if not asked:
+        return None
+    limit = estimate.bottleneck
+    if objective.metric != "makespan":
+        limit = max(asked, key=lambda flow: (flow.duration_s, flow.name)).bottleneck
+    from planner.review.shared_slack import lowest_rate
+
+    rate = lowest_rate(objective, estimate, limit.resource)
+    return None if rate is None else Slack(limit.resource, rate)
 
 
 def _flow_of(objective: Objective, estimate: Estimate) -> FlowEstimate | None:

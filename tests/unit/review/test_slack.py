@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from planner.machine.load import load_machine
 from planner.model.estimate import estimate as predict
+from planner.model.slower import with_rate
 from planner.plan.load import loads_plan
 from planner.plan.objectives import parse_objective
 from planner.review.slack import slack
 from tests.helpers import results
+from tests.helpers.machines import one_gpu
+from tests.helpers.plans import down, load, plan_of, up
 
 
 @pytest.mark.parametrize(
@@ -44,10 +49,59 @@ def test_no_slack_where_missed_or_not_a_matter_of_speed(text: str) -> None:
     assert slack(parse_objective(text), results.estimate()) is None
 
 
-def test_no_slack_is_claimed_where_flows_share_the_resource() -> None:
+def test_nothing_is_claimed_of_flows_that_share_where_the_plan_cannot_be_played() -> None:
     both = results.estimate(results.flow_estimate(), results.flow_estimate("kv"))
     assert slack(parse_objective("weights.duration <= 9s"), both) is None
     assert slack(parse_objective("makespan <= 9s"), both) is None
+
+
+@pytest.mark.parametrize(
+    ("flows", "text", "expected"),
+    [
+        # 2 GB over one link until 0.4 s: 5 GB/s, and 10 us less for the latency of a copy.
+        ({"a": up(), "b": up()}, "makespan <= 400ms", 2e9 / (0.4 - 10e-6)),
+        ({"a": up(), "b": up()}, "a.duration <= 400ms", 2e9 / (0.4 - 10e-6)),
+        # a alone, then b: each has the link to itself, and both have to be over.
+        ({"a": up(), "b": up(after="a")}, "makespan <= 500ms", 2e9 / (0.5 - 20e-6)),
+        # Both are slow as long as both run: 1 GB of a at half of 2.5 GB/s.
+        ({"a": up(), "b": up()}, "a.rate >= 1.25GB/s", 2e9 / (0.8 - 10e-6)),
+        ({"a": up(), "b": up()}, "b.first <= 400ms", 2e9 / (0.4 - 10e-6)),
+    ],
+)
+def test_where_flows_share_the_plan_is_played_again(
+    flows: dict[str, Any], text: str, expected: float
+) -> None:
+    estimate = predict(plan_of(flows), one_gpu())
+    found = slack(parse_objective(text), estimate)
+    assert found is not None
+    assert found.resource == "pcie0.forward"
+    # Three digits, rounded up: never less than what holds, and at most 1 % more.
+    assert expected <= found.rate_bytes_per_s * 1.0001
+    assert found.rate_bytes_per_s == pytest.approx(expected, rel=0.011)
+
+
+def test_it_holds_at_the_rate_and_not_much_below() -> None:
+    flows = {"a": load(), "b": load(), "c": down(repeat=3)}
+    plan, machine = plan_of(flows), one_gpu()
+    first = predict(plan, machine)
+    found = slack(parse_objective("makespan <= 1500ms"), first)
+    assert found is not None
+    schedules = {flow.name: flow.schedule for flow in first.flows}
+
+    def makespan(rate: float) -> float:
+        slower = with_rate(machine, found.resource, rate)
+        return predict(plan, slower, schedules=schedules).makespan_s
+
+    assert makespan(found.rate_bytes_per_s) <= 1.5
+    assert makespan(found.rate_bytes_per_s * 0.98) > 1.5
+
+
+def test_no_slack_where_the_link_does_not_matter_or_all_is_missed() -> None:
+    flows = {"a": up(), "b": up()}
+    estimate = predict(plan_of(flows), one_gpu())
+    assert slack(parse_objective("makespan <= 1000000s"), estimate) is None
+    assert slack(parse_objective("makespan <= 1ms"), estimate) is None
+    assert slack(parse_objective("host0.pinned <= 1GB"), estimate) is None
 
 
 def test_at_the_slack_rate_the_model_says_the_limit() -> None:
