@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from planner.model.choose import Candidate
 from planner.model.compose import Fluid
 from planner.model.movement import Movement
@@ -17,8 +19,13 @@ SATURATED = 0.9
 slots are, which stages pass to each other too seldom."""
 
 
-def bottleneck(need: Need, candidate: Candidate, fluids: list[Fluid]) -> Bottleneck:
-    """The resource with the largest busy share of the flow's duration, and the cause."""
+def bottleneck(
+    need: Need, candidate: Candidate, fluids: list[Fluid], *, streamed: bool = False
+) -> Bottleneck:
+    """The resource with the largest busy share of the flow's duration, and the cause.
+
+    `streamed` movements hand over chunk by chunk, others as a whole, one after another.
+    """
     duration = candidate.duration(need.repeat)
     if duration <= 0:
         return Bottleneck(resource="none", cause="latency", share=0.0)
@@ -45,7 +52,10 @@ def bottleneck(need: Need, candidate: Candidate, fluids: list[Fluid]) -> Bottlen
         return Bottleneck(resource="none", cause="latency", share=0.0)
     busy, stage, used, movement, shape, flow = max(rows, key=lambda row: row[0])
     cause = _cause(stage, used, movement, shape, flow)
-    if cause == "serial_stages" and movement.has_ring and 2 * shape.ring > need.pinned_budget:
+    in_series = not streamed and cause != "latency" and _in_series(fluids)
+    if in_series:
+        cause = "serial_stages"
+    elif cause == "serial_stages" and movement.has_ring and 2 * shape.ring > need.pinned_budget:
         # The slots go round too seldom because no more of them may be pinned.
         return Bottleneck(
             resource=f"{movement.ring_hosts[0]}.pinned",
@@ -53,6 +63,12 @@ def bottleneck(need: Need, candidate: Candidate, fluids: list[Fluid]) -> Bottlen
             share=min(1.0, busy / duration),
         )
     return Bottleneck(resource=stage.resource, cause=cause, share=min(1.0, busy / duration))
+
+
+def _in_series(fluids: Sequence[Fluid]) -> bool:
+    """Whether legs wait for each other for so long that none of them is the limit by itself."""
+    legs = [flow.total for flow in fluids]
+    return len(legs) > 1 and max(legs) < SATURATED * sum(legs)
 
 
 def _use(movement: Movement, shape: Shape, flow: Fluid) -> list[float]:

@@ -129,7 +129,7 @@ def _bottleneck(item: Chosen, composed: Composition, part: Part, alone: float) -
     lane, took = item.arrangement.main, _duration(part)
     setup = item.arrangement.setup_seconds
     if part.holder is None or took <= alone * ALONE or setup > SETUP * took:
-        return bottleneck(lane.need, lane.candidate, list(lane.each))
+        return bottleneck(lane.need, lane.candidate, list(lane.each), streamed=lane.streamed)
     load = composed.load[composed.resources.index(part.holder)]
     return Bottleneck(
         resource=part.holder,

@@ -87,3 +87,30 @@ def test_a_slow_copy_stage_is_the_hosts() -> None:
     slow = one_gpu(copy={"file": flat_table(3e9)})
     found = limit(load(4 * GB), every(slow, load(4 * GB)).best)
     assert (found.resource, found.cause) == ("host0.copy", "host_copy")
+
+
+@pytest.mark.parametrize(
+    ("copy", "cause"),
+    [
+        # Into memory at 20 GB/s, out of it at 4: 0.2 and 1 s, of which the longer is 83 %.
+        (20e9, "serial_stages"),
+        # At 80 GB/s the first leg is 0.05 of 1.05 s: the second is the limit by itself.
+        (80e9, "host_copy"),
+    ],
+)
+def test_legs_one_after_another_are_serial_unless_one_takes_nearly_all(
+    copy: float, cause: str
+) -> None:
+    machine = one_gpu(copy={"file": flat_table(copy)})
+    need = load(4 * GB)
+    found = limit(need, by(machine, need, "buffered", "pageable"))
+    assert (found.resource, found.cause) == ("pcie0.forward", cause)
+
+
+def test_movements_that_hand_over_chunk_by_chunk_are_not_in_series() -> None:
+    machine = one_gpu(copy={"file": flat_table(20e9)})
+    need = load(4 * GB)
+    candidate = by(machine, need, "buffered", "pageable")
+    pairs = zip(candidate.way.movements, candidate.shapes, strict=True)
+    fluids = [fluid(m, s) for m, s in pairs]
+    assert bottleneck(need, candidate, fluids, streamed=True).cause == "host_copy"
