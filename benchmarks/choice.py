@@ -157,7 +157,7 @@ class Trial:
         self.name, self.plan, self.machine, self.device = name, plan, machine, device
         self.random = random.Random(f"{SEED} {name}")  # noqa: S311 - a seeded draw is the point
         self.failed: dict[str, str] = {}
-        chosen = estimate(plan, machine, only=EXECUTABLE, single_ways=True)
+        chosen = estimate(plan, machine, only=EXECUTABLE)
         require(device, machine, chosen)
         self.chosen = Entry(label_of(chosen.flows[0].schedule), chosen, "chosen")
         self.entries = [self.chosen]
@@ -173,7 +173,8 @@ class Trial:
 
     def add(self, schedule: FlowSchedule, kind: str, limit: float = float("inf")) -> bool:
         """Take up a schedule that is new, feasible, and predicted to take at most `limit`."""
-        if any(entry.schedule.hops == schedule.hops for entry in self.entries):
+        known = ((entry.schedule.hops, entry.schedule.parts) for entry in self.entries)
+        if (schedule.hops, schedule.parts) in known:
             return False
         try:
             predicted = estimate(self.plan, self.machine, schedules={schedule.flow: schedule})
@@ -209,7 +210,8 @@ class Trial:
     def inner(self, count: int) -> None:
         """Random shapes of the best two ways that have a shape to choose."""
         measured = sorted((e for e in self.entries if e.seconds), key=lambda e: e.best)
-        shaped = list({e.label: e for e in reversed(measured) if has_ring(e.schedule)}.values())
+        whole = [e for e in measured if has_ring(e.schedule) and not e.schedule.parts]
+        shaped = list({e.label: e for e in reversed(whole)}.values())
         best = sorted(shaped, key=lambda e: e.best)[:BEST]
         limit = HOPELESS * min((e.prediction.flows[0].duration_s for e in best), default=0.0)
         for entry in best:
@@ -263,9 +265,13 @@ class Trial:
 
 
 def label_of(schedule: FlowSchedule) -> str:
-    """Strategies and places: `buffered+pinned by disk0, host0, gpu0`."""
-    places = [schedule.hops[0].start, *(hop.end for hop in schedule.hops)]
-    return f"{'+'.join(hop.strategy for hop in schedule.hops)} by {', '.join(places)}"
+    """Strategies and places, `|` between ways at once: `buffered+pinned by disk0, host0, gpu0`."""
+    ways = [part.hops for part in schedule.parts] or [schedule.hops]
+    return " | ".join(
+        f"{'+'.join(hop.strategy for hop in hops)} by "
+        f"{', '.join([hops[0].start, *(hop.end for hop in hops)])}"
+        for hops in ways
+    )
 
 
 def is_cut(workers: int, chunk: int, need: Need) -> bool:
