@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import os
@@ -51,6 +52,11 @@ class HostBuffer:
         self.view = memoryview(self._map)[skip : skip + size]
         self.array: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)[skip : skip + size]
         self.address = int(self.array.ctypes.data)
+
+    def ask_for_huge_pages(self) -> None:
+        """Have the kernel back the memory with huge pages where it gives them on request."""
+        with contextlib.suppress(OSError):  # a kernel without them says EINVAL
+            self._map.madvise(mmap.MADV_HUGEPAGE)
 
     def touch(self, threads: int = 1) -> None:
         """Write to every page, so that the kernel gives the memory now; keeps nothing."""
@@ -134,7 +140,9 @@ def close_map(mapping: mmap.mmap) -> None:
 class Ring:
     """Workers x depth slots of `slot` bytes in one buffer; each worker owns its row of slots.
 
-    `memory` makes the buffer: ordinary memory unless another kind is asked for.
+    `memory` makes the buffer: ordinary memory unless another kind is asked for. It asks for huge
+    pages, which made no difference to touching or registering on the guests that were measured
+    (1 GiB, 2026-11-29), and saves page tables where the kernel gives them on request only.
     """
 
     __slots__ = ("buffer", "depth", "slot", "stride", "workers")
@@ -149,6 +157,8 @@ class Ring:
         self.workers, self.depth, self.slot = workers, depth, slot
         self.stride = round_up(max(slot, 1), PAGE)
         self.buffer = memory(workers * depth * self.stride)
+        if memory is HostBuffer:  # what the driver allocates is not ours to advise
+            self.buffer.ask_for_huge_pages()
 
     @property
     def size(self) -> int:

@@ -52,6 +52,28 @@ def test_a_later_start_counts_in_the_makespan_and_not_in_the_flow() -> None:
     assert run.flows[0].steady_s < 0.05
 
 
+def test_both_directions_of_several_gpus_go_at_once(tmp_path: Path) -> None:
+    words = {
+        "flows": {
+            "in0": {"from": "disk0", "to": ["gpu0"], "size": 5 * MIB + 1, "cache": "warm"},
+            "in1": {"from": "host0", "to": ["gpu1"], "size": 3 * MIB + 7},
+            "out0": {"from": "gpu0", "to": ["host0"], "size": 4 * MIB, "memory": "pinned"},
+            "save1": {
+                "from": "gpu1",
+                "to": ["disk0"],
+                "size": 6 * MIB + 3,
+                "sink": str(tmp_path / "checkpoint.bin"),
+                "workers": 4,
+                "chunk": 256 << 10,
+            },
+        }
+    }
+    run = run_plan(words, samples=2, warmup=0)
+    assert [flow.verified for flow in run.flows] == [True] * 4
+    assert run.flows[3].schedule.hops[0].workers == 4
+    assert (tmp_path / "checkpoint.bin").stat().st_size == 6 * MIB + 3
+
+
 def test_independent_flows_overlap() -> None:
     words: dict[str, Any] = {
         "flows": {},
