@@ -1,0 +1,61 @@
+"""What `planner` emits: an `Estimate` (predicted) and a `Run` (measured), versioned, as JSON.
+
+Keys carry their unit (`_s` seconds, `_bytes`, `_bytes_per_s`), numbers are numbers, lists keep the
+order of the plan. Within a major format number fields are only added, and readers ignore fields
+that they do not know; a break raises the number in `format`.
+"""
+
+from __future__ import annotations
+
+from planner.results.check import CheckResult
+from planner.results.estimate import (
+    Bottleneck,
+    Cause,
+    ComputeEstimate,
+    Estimate,
+    FlowEstimate,
+    HopEstimate,
+    NodeUse,
+    Rejected,
+    ResourceUse,
+    WhatIf,
+)
+from planner.results.judged import ObjectiveResult, Verdict
+from planner.results.run import ComputeRun, Environment, FlowRun, HopRun, PartRun, Run
+from planner.schedule import CacheState, FlowSchedule, Hop, Result, SetupStep, SplitPart
+
+__all__ = [
+    "FORMATS",
+    "Bottleneck",
+    "CacheState",
+    "Cause",
+    "CheckResult",
+    "ComputeEstimate",
+    "ComputeRun",
+    "Environment",
+    "Estimate",
+    "FlowEstimate",
+    "FlowRun",
+    "FlowSchedule",
+    "Hop",
+    "HopEstimate",
+    "HopRun",
+    "NodeUse",
+    "ObjectiveResult",
+    "PartRun",
+    "Rejected",
+    "ResourceUse",
+    "Result",
+    "Run",
+    "SetupStep",
+    "SplitPart",
+    "Verdict",
+    "WhatIf",
+]
+
+FORMATS: dict[str, type[Result]] = {
+    "planner.estimate/1": Estimate,
+    "planner.run/1": Run,
+    "planner.check/1": CheckResult,
+}
+"""Every format that is emitted, by its name."""
