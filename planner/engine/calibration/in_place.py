@@ -88,13 +88,23 @@ class InPlace:
         self.undo.callback(lane.close)
         return lane
 
+    def _waited(self, lane: Lane, issue: Callable[[], object]) -> float:
+        """Seconds from before the issue to after the arrival."""
+        self.backend.attach(self.gpu)  # other cells of this thread use other GPUs
+        start = perf_counter()
+        issue()
+        lane.wait(0)
+        end = perf_counter()
+        lane.log.clear()
+        return end - start
+
     def _zero_copy(self) -> Iterator[Cell]:
         """Dense passes both ways, and elements of 16 bytes at growing distances."""
         self.backend.compile(self.gpu)
         lane = self._lane(self.backend.kernel_lane(self.gpu, 1))
 
         def passed(touch: Touch) -> float:
-            return _waited(lane, lambda: lane.touch(0, touch))
+            return self._waited(lane, lambda: lane.touch(0, touch))
 
         host, device = self.host.address, self.device.address
         for way, source, target in (("h2d", host, device), ("d2h", device, host)):
@@ -125,7 +135,7 @@ class InPlace:
         def faults(size: int) -> float:
             self.backend.bring(buffer, None)
             touch = Touch(self.device.address, address, 0, size, size)
-            return _waited(kernels, lambda: kernels.touch(0, touch))
+            return self._waited(kernels, lambda: kernels.touch(0, touch))
 
         for size in self._fitting(MANAGED):
             yield _cell((f"h2d{self.gpu}_managed_fault", "alone", size), faults, size)
@@ -139,7 +149,7 @@ class InPlace:
 
             def moved(size: int, lane: Lane = lane, begin: int | None = begin) -> float:
                 self.backend.bring(buffer, begin)
-                return _waited(lane, lambda: lane.copy(0, address, address, size))
+                return self._waited(lane, lambda: lane.copy(0, address, address, size))
 
             for size in self._fitting(MANAGED):
                 yield _cell((f"{way}{self.gpu}_managed_prefetch", "alone", size), moved, size)
@@ -202,16 +212,6 @@ class InPlace:
         for piece in PIECES:
             if 2 * piece <= length and length // piece <= 64:
                 yield _cell(("register_ahead", "alone", piece), registered, piece)
-
-
-def _waited(lane: Lane, issue: Callable[[], object]) -> float:
-    """Seconds from before the issue to after the arrival."""
-    start = perf_counter()
-    issue()
-    lane.wait(0)
-    end = perf_counter()
-    lane.log.clear()
-    return end - start
 
 
 def _cell(

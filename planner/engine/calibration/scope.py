@@ -115,8 +115,8 @@ QUICK: Final = Scope(
     readers=(4,),
     # A virtual disk answers 4 MiB in about 2 ms: some 50 reads.
     read_s=0.1,
-    # 50 ms of a worker at 5 GB/s.
-    joint=256 * MIB,
+    # 25 ms of a worker at 5 GB/s; sixteen at 50 GB/s take 40 ms, of which waking them is 2 %.
+    joint=128 * MIB,
     duplex_s=0.1,
     background=(1.0,),
     weights={
