@@ -17,6 +17,7 @@ from planner.engine.touch import Touch
 from planner.errors import InfeasibleError, UnavailableError, VerificationError
 from tests.helpers.machines import MIB, every_way
 from tests.helpers.schedules import KIB, noise_file, run_way
+from tests.helpers.splits import SPLITS, run_split
 
 CHUNK = 4 * KIB
 PATTERNS = [("dense", 0.3), ("strided", 0.2), ("random", 0.1), ("random", 0.9), ("dense", 1.0)]
@@ -233,3 +234,30 @@ def test_chunks_end_where_pages_end(phase: int) -> None:
     inside = [end for end in ends if end < border]
     assert all((end + phase) % PAGE == 0 for end in inside)
     assert all((end - border) % PAGE == 0 for end in ends if border < end < ends[-1])
+
+
+@pytest.mark.parametrize("size", [1, 4095, CHUNK + 1, 61 * CHUNK + 17])
+@pytest.mark.parametrize(
+    ("memory", "ways"),
+    [
+        ("pageable", ("host0 registered_chunks gpu0", "host0 staged gpu0")),
+        (
+            "disk",
+            (
+                "disk0 mmap host0 + host0 registered_chunks gpu0",
+                "disk0 buffered host0 + host0 pinned gpu0",
+            ),
+        ),
+    ],
+)
+def test_registering_workers_share_a_queue_with_those_that_fill_a_ring(
+    memory: str, ways: tuple[str, str], size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One thread registers as it goes, others copy into slots: each chunk goes one way."""
+    book = Book(monkeypatch)
+    monkeypatch.setitem(SPLITS, "mixed", (memory, ways))
+    shapes = ((2 * CHUNK, 2, 1), (CHUNK, 2, 2))
+    run = run_split("mixed", size, every_way(), shapes, options={"samples": 3})
+    assert run.flows[0].verified is True
+    assert sum(part.share for part in run.flows[0].parts) == pytest.approx(1)
+    assert book.held == {}
