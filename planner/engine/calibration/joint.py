@@ -92,22 +92,28 @@ def _usual(planned: Sequence[Shape]) -> Shape:
     return full[-2] if len(full) > 1 else full[-1]
 
 
-def shapes(workers: Sequence[int], size: int, *, outward: bool = False) -> list[Shape]:
+def shapes(
+    workers: Sequence[int], size: int, *, outward: bool = False, quick: bool = True
+) -> list[Shape]:
     """Two slots each for every number of workers, and one slot each for one of the largest.
 
     The largest numbers are run with small chunks too. Their rings stay in cache, so they would be
     what is chosen, were it not for what each chunk costs the interpreter and the driver: their
     locks are taken in turn (65 us a chunk with twelve workers on one H200), and with few cores a
     chunk is handed to another thread and back. Outward, where copies are slower and flatter in
-    the workers, the fewest, a middle number and the most of them will do.
+    the workers, the fewest, a middle number and the most of them will do. Copies that are not
+    `quick` (a file system takes longer than any lock) say nothing of what a chunk costs.
     """
     chunk = min(CHUNK, max(MIB, size // 16))
     small = max(SMALL, chunk // (4 if max(workers) <= FEW_CORES else 2))
+    counts = [*workers]
     if outward:
-        few = {workers[0], workers[len(workers) // 2], workers[-1]}
-        return [Shape(chunk, 2, count) for count in sorted(few)]
-    found = [Shape(chunk, 2, count) for count in workers]
-    found += [Shape(small, 2, count) for count in workers[-2:] if small < chunk]
+        counts = sorted({workers[0], workers[len(workers) // 2], workers[-1]})
+    found = [Shape(chunk, 2, count) for count in counts]
+    if quick and small < chunk:
+        found += [Shape(small, 2, count) for count in counts[-2:]]
+    if outward:
+        return found
     # With the most workers the locks may set the pace, which one slot or two do not change.
     single = workers[-2] if len(workers) > 2 else workers[-1]
     return [*found, Shape(chunk, 1, single)]
@@ -135,7 +141,7 @@ class Pipelines:
         """
         most = self._stock.size // (SAVED if self._copy == "save" else 1)
         inward = self._copy not in OUTWARD
-        planned = shapes(workers, most, outward=few and not inward)
+        planned = shapes(workers, most, outward=few and not inward, quick=self._copy != "save")
         # Few cores are slow enough for one pass, and have few workers to wake.
         again = inward and max(workers) > FEW_CORES
         found = []

@@ -18,6 +18,7 @@ from planner.engine.calibration.scope import FULL, QUICK
 from planner.errors import InputError
 from planner.machine.load import load_machine
 from planner.machine.schema import Direction, Link
+from planner.model.strategies import Shape
 
 MIB = 1 << 20
 
@@ -181,6 +182,15 @@ def test_a_link_is_named_by_its_name_or_its_ends() -> None:
     with pytest.raises(InputError, match="no measured link pcie9") as error:
         wanted_link(machine, "pcie9")
     assert "pcie" in str(error.value.hint)
+
+
+def test_only_quick_copies_outward_are_run_with_small_chunks_too() -> None:
+    # The fewest, the middle and the most of six counts; the two largest of them with half chunks.
+    counts = [1, 2, 4, 8, 12, 16]
+    saved = shapes(counts, 1024 * MIB, outward=True, quick=False)
+    assert saved == [Shape(4 * MIB, 2, w) for w in (1, 8, 16)]
+    out = shapes(counts, 1024 * MIB, outward=True)
+    assert out == [*saved, Shape(2 * MIB, 2, 8), Shape(2 * MIB, 2, 16)]
 
 
 def test_every_run_takes_about_as_long_and_one_shape_is_run_short_too() -> None:
