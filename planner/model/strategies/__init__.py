@@ -49,6 +49,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     in_place.D2H,
     managed.D2H_PREFETCH,
     gpu_gpu.PEER,
+    gpu_gpu.DRIVER_STAGED,
     gpu_gpu.RELAY_OUT,
     gpu_gpu.RELAY_IN,
     *network.NETWORK,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.model.stage import Stage
@@ -26,6 +27,39 @@ def _peer(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
     if stage.cause == "bandwidth" and crossing.wire.kind in ("pcie", "interconnect"):
         return (replace(stage, cause="peer_path"),)
     return (stage,)
+
+
+def _not_by_driver(crossing: Crossing) -> str | None:
+    if crossing.wire.peer_access:
+        return f"{crossing.link} allows peer access: the driver copies straight"
+    if crossing.curve("peer_off") is None:
+        return f"{crossing.resource} has no measured copies without peer access"
+    return None
+
+
+def _by_driver(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
+    """One call; the driver goes through its own buffers in host memory, over both GPUs' links."""
+    curve = crossing.curve("peer_off")
+    if curve is None:
+        return ()
+    stage = dma(crossing, curve, shape)
+    # The bytes cross those links whatever the wire between the GPUs could do.
+    passed = dict(_host_links(crossing))
+    return (replace(stage, charges={**stage.charges, **passed}, cause="peer_path"),)
+
+
+def _host_links(crossing: Crossing) -> Iterator[tuple[str, float]]:
+    """Seconds per byte of the links between the two GPUs and their hosts, by direction."""
+    machine = crossing.machine
+    for gpu, outward in ((crossing.start, True), (crossing.end, False)):
+        host = getattr(machine.nodes[gpu], "host", None)
+        for name, link in machine.links.items():
+            if not isinstance(host, str) or set(link.ends) != {gpu, host}:
+                continue
+            direction = link.direction(gpu if outward else host)
+            if direction is not None:
+                way = "forward" if outward == (link.ends[0] == gpu) else "backward"
+                yield f"{name}.{way}", 1 / direction.rate
 
 
 def _no_relay(crossing: Crossing) -> str | None:
@@ -63,6 +97,16 @@ PEER = Strategy(
     frozenset({"device"}),
     _no_peer,
     _peer,
+    nothing,
+    single=True,
+)
+DRIVER_STAGED = Strategy(
+    "driver_staged",
+    ("hbm", "hbm"),
+    frozenset({"device"}),
+    frozenset({"device"}),
+    _not_by_driver,
+    _by_driver,
     nothing,
     single=True,
 )

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from planner.machine.schema import Machine
+from planner.machine.topology import Topology
+from planner.model.choose import decide
+from planner.model.estimate import estimate
 from planner.model.need import Need
-from tests.helpers.machines import GB, two_gpus
+from tests.helpers.machines import GB, affine, two_gpus
+from tests.helpers.plans import plan_of
 from tests.helpers.variants import by, changed, reason
 
 NEED = Need("p", "gpu0", "gpu1", GB, "device", "device", GB, 8)
@@ -49,3 +56,57 @@ def test_through_the_host_pieces_are_packed_on_the_way_in_only() -> None:
     outward, inward = found.way.movements[0].stages(found.shapes[0])
     assert outward.seconds(10_000_000) == pytest.approx(3e-3)
     assert inward.seconds(10_000_000) == pytest.approx(1e-3 + 2e-6)
+
+
+def apart() -> Machine:
+    """No peer access: the driver copies at 4 GB/s after 15 us; the links to the host do 10."""
+    return changed(
+        two_gpus(),
+        {
+            "links.nvlink0.peer_access": False,
+            "links.nvlink0.forward": {"rate": 4e9, "curves": {"peer_off": affine(4e9, 15e-6)}},
+        },
+    )
+
+
+def test_without_access_the_driver_copies_through_the_host() -> None:
+    found = by(apart(), NEED, "driver_staged")
+    (stage,) = found.way.movements[0].stages(found.shapes[0])
+    assert found.steady == pytest.approx(15e-6 + 0.25)
+    assert stage.cause == "peer_path"
+    # Out of gpu0 over its link, into gpu1 over the other: 0.1 ns a byte of each.
+    assert stage.charges["pcie0.backward"] == pytest.approx(1e-10)
+    assert stage.charges["pcie1.forward"] == pytest.approx(1e-10)
+
+
+def test_large_copies_go_through_a_ring_of_ones_own_and_small_ones_by_the_driver() -> None:
+    large = decide(Topology(apart()), NEED).best
+    assert large.way.names == ("host_staged", "host_staged")
+    # Two copies of 10 us each against one of 15.
+    small = decide(Topology(apart()), replace(NEED, size=4096)).best
+    assert small.way.names == ("driver_staged",)
+
+
+def test_copies_by_the_driver_share_the_links_to_the_host() -> None:
+    # 1 GB to gpu1 by the driver at 4 GB/s leaves the upload to gpu1 6 of its 10 GB/s, or it takes
+    # less itself: either way what the link carries, 2 GB, takes at least 0.2 s.
+    flows = {
+        "p": {"from": "gpu0", "to": "gpu1", "size": GB, "strategy": "driver_staged"},
+        "u": {"from": "host0", "to": "gpu1", "size": GB, "memory": "pinned"},
+    }
+    both = estimate(plan_of(flows), apart())
+    alone = estimate(plan_of({"u": flows["u"]}), apart())
+    assert both.makespan_s >= 0.2
+    assert both.flows[1].duration_s > alone.flows[0].duration_s * 1.3
+
+
+def test_where_there_is_access_the_driver_needs_no_detour() -> None:
+    machine = changed(
+        two_gpus(),
+        {
+            "links.nvlink0.peer_access": True,
+            "links.nvlink0.forward.curves.peer_off": affine(4e9, 15e-6),
+        },
+    )
+    told = "driver_staged: nvlink0 allows peer access: the driver copies straight"
+    assert reason(machine, NEED, "driver_staged") == told
