@@ -20,6 +20,7 @@ from planner.engine.strategies import stages_of_hops
 from planner.engine.virtual import run_virtual, virtual_record
 from planner.errors import InputError, UnavailableError
 from planner.machine.schema import Hbm, Machine
+from planner.model.classes import fitted
 from planner.model.needs import Demand, demands as needs_of
 from planner.plan.schema import Plan
 from planner.results import ComputeRun, Environment, Estimate, FlowRun, Hop, Run, Verdict
@@ -70,6 +71,7 @@ def execute(  # noqa: PLR0913 - one keyword an option of the run
     """
     if samples < 1 or warmup < 0:
         raise InputError(f"{samples} samples and {warmup} warm-ups: 1 and 0 are the least")
+    machine = fitted(plan, machine)  # classes written out where need be
     listed = _demands(plan, machine, estimate)
     if backend == "null":
         return _virtually(plan, machine, listed, estimate, samples, command)

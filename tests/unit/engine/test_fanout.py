@@ -148,3 +148,14 @@ def test_the_planner_chooses_to_pass_on_what_the_engine_does() -> None:
     assert {flow.schedule.fan for flow in prediction.flows} - {None}
     run = execute(plan, machine, estimate=prediction, backend="host", samples=1, warmup=0)
     assert all(flow.verified for flow in run.flows)
+
+
+def test_eight_gpus_of_a_class_are_passed_on_to() -> None:
+    """The example's machine names its GPUs as a class; a run writes out those of the plan."""
+    from planner.review.answers import execute as run_plan
+
+    plan = Path(__file__).parents[3] / "plans/tensor_parallel_load.yaml"
+    run = run_plan(plan, only=["fan_out"], backend="null", samples=1)
+    assert [flow.schedule.fan for flow in run.flows] == [None, *["chain"] * 7]
+    for flow in run.flows:
+        assert flow.duration_s == pytest.approx(flow.predicted_s, rel=0.01)
