@@ -38,6 +38,9 @@ MaxError = Annotated[
 KeepScratch = Annotated[
     bool, typer.Option("--keep-scratch", help="Keep the scratch files for the next run.")
 ]
+Nvtx = Annotated[
+    bool, typer.Option("--nvtx", help="Name flows, hops and chunks to a profiler (NVTX).")
+]
 
 
 def _factor(text: str | None) -> float | None:
@@ -66,6 +69,7 @@ def execute(
     overwrite: Overwrite = False,
     max_error: MaxError = None,
     keep_scratch: KeepScratch = False,
+    nvtx: Nvtx = False,
     settings: Settings = None,
     only: Only = None,
     *,
@@ -94,6 +98,7 @@ def execute(
             overwrite=overwrite,
             max_error=factor,
             keep_scratch=keep_scratch,
+            nvtx=nvtx,
             progress=progress,
         )
     return show(result, console)

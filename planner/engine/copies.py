@@ -7,6 +7,7 @@ copy is made by the workers of the flow that it is taken from: the `Follower` on
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from planner.engine.backends.base import Backend
@@ -122,10 +123,12 @@ def sampled(runner: FlowRunner | Follower, lean: bool, pace: Pace) -> FlowSample
     flow ends, as the model counts it, and is made anew for the next sample.
     """
     ranked: object = runner.backend
+    marks = runner.terms.marks if isinstance(runner, FlowRunner) else None
     if isinstance(ranked, Ranked):
         ranked.begin()
     try:
-        return runner.sample(pace)
+        with nullcontext() if marks is None else marks.around(runner.schedule.flow):
+            return runner.sample(pace)
     finally:
         if isinstance(ranked, Ranked):
             ranked.end()

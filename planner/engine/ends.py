@@ -240,10 +240,10 @@ class _Maker:
         node = self.machine.nodes[need.end]
         if isinstance(node, Disk):
             if flow.sink is not None:
-                sink = Sink(flow.sink, overwrite=self.options.overwrite)
+                sink = Sink(flow.sink, overwrite=self.options.overwrite, durable=flow.fsync)
             else:
                 name = Scratch(folder_of(node.path), need.name, need.size, self.pattern).path
-                sink = Sink(str(name), overwrite=True)
+                sink = Sink(str(name), overwrite=True, durable=flow.fsync)
             require_space(sink.path.parent, need.size)
             self.undo.callback(sink.discard)
             return SinkPlace(sink)

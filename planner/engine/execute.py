@@ -13,6 +13,7 @@ from planner.engine.budget import Workers, require_cores
 from planner.engine.ends import Options
 from planner.engine.environment import environment, waived
 from planner.engine.lines import all_hops, groups_of
+from planner.engine.marked import Marker
 from planner.engine.outcome import compute_runs, cover_of, flow_run
 from planner.engine.progress import Progress, Quiet
 from planner.engine.session import Session
@@ -38,6 +39,7 @@ def execute(  # noqa: PLR0913 - one keyword an option of the run
     verify: bool = True,
     overwrite: bool = False,
     keep_scratch: bool = False,
+    nvtx: bool = False,
     progress: Progress | None = None,
     command: str | None = None,
 ) -> Run:
@@ -48,16 +50,15 @@ def execute(  # noqa: PLR0913 - one keyword an option of the run
     plan, machine, estimate
         What to do, the machine that it runs on, and the prediction for it, which is what is run.
     backend
-        `cuda`, `host` (GPU memory emulated in RAM), `null` (a virtual clock), or `auto`; or a
-        backend that is open, and stays so.
+        `cuda`, `host` (GPU memory in RAM), `null` (a virtual clock), `auto`, or one that is open.
     samples, warmup
         Measured and discarded samples. The very first sample of all is the first run.
     cache
         State to bring file sources into; the one that was predicted for where it is `None`.
     verify
         Compare every byte after each sample, outside of its time.
-    overwrite, keep_scratch
-        Whether sinks may replace files, and whether scratch files stay.
+    overwrite, keep_scratch, nvtx
+        Whether sinks may replace files, scratch files stay, a profiler gets ranges (needs CuPy).
     progress, command
         Who is told how far it is, and the command to keep in the record.
 
@@ -80,13 +81,13 @@ def execute(  # noqa: PLR0913 - one keyword an option of the run
     with _opened(backend) as device, contextlib.ExitStack() as undo:
         require(device, machine, estimate)
         require_cores(plan, _workers(machine, estimate, listed))
-        session = Session(plan, machine, device, listener, cache)
+        session = Session(plan, machine, device, listener, cache, _ranges() if nvtx else None)
         undo.callback(session.close)
         session.open(listed, estimate, options)
         spans = session.measure(samples, warmup, check=verify)
         session.publish()
-        where = environment(device.name, machine, device, command)
-        return run_of(estimate, where, _measured(session, estimate, spans, warmup))
+        found = _measured(session, estimate, spans, warmup)
+        return run_of(estimate, environment(device.name, machine, device, command), found)
 
 
 def _measured(
@@ -131,6 +132,12 @@ def _virtually(
     warnings = (*estimate.warnings, "null backend: a virtual clock, nothing was moved")
     found = Measured(flows, compute, (sample.makespan_s,) * (samples + 1), 0, warnings)
     return run_of(estimate, environment("null", machine, None, command), found)
+
+
+def _ranges() -> Marker:
+    from planner.engine.backends.cuda_marks import nvtx
+
+    return nvtx()
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import ctypes
 import errno
 import os
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +23,8 @@ pwritev = os.pwritev
 DIRECT_ALIGN: Final = 4096
 """Bytes that O_DIRECT is aligned to where the kernel does not say: the page of a disk with large
 sectors; no file system asks for more."""
+_SYNC_WRITE: Final = 2
+"""SYNC_FILE_RANGE_WRITE: begin to write, and do not wait."""
 _STATX_DIOALIGN: Final = 0x2000
 """Mask bit of statx(2), Linux 6.1."""
 _AT_EMPTY_PATH: Final = 0x1000
@@ -146,13 +148,14 @@ def direct_alignment(fd: int) -> int:
 class Sink:
     """A file that appears whole or not at all: written beside its place, then renamed.
 
-    `overwrite` says that a file at `path` may be replaced.
+    `overwrite` says that a file at `path` may be replaced, `durable` that it counts as written only
+    when the disk has it.
     """
 
-    def __init__(self, path: str, *, overwrite: bool = False) -> None:
+    def __init__(self, path: str, *, overwrite: bool = False, durable: bool = False) -> None:
         # A link stays a link: what it points to is written.
         self.path = Path(path).resolve() if Path(path).is_symlink() else Path(path)
-        self.overwrite = overwrite
+        self.overwrite, self.durable = overwrite, durable
         self.fd = -1
         self.part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
         if self.path.exists() and not self.path.is_file():
@@ -202,3 +205,18 @@ class Sink:
             self.fd = -1
         with contextlib.suppress(FileNotFoundError):
             self.part.unlink()
+
+
+def start_writing() -> Callable[[int, int, int], None]:
+    """`begin(fd, offset, length)`: let the kernel write these pages to the disk now, not later.
+
+    So the disk is at work while further chunks come, as the model has it. A file system that knows
+    no such call writes everything at the end.
+    """
+    call = ctypes.CDLL(None).sync_file_range
+    call.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+
+    def begin(fd: int, offset: int, length: int) -> None:
+        call(fd, offset, length, _SYNC_WRITE)
+
+    return begin

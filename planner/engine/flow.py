@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from planner.engine.backends.base import Backend
+from planner.engine.durable import brought_to_disk
 from planner.engine.ends import THREADS, Ends, lead_of
 from planner.engine.in_place import MANAGED, InPlace
 from planner.engine.lines import (
@@ -134,6 +135,7 @@ class FlowRunner:
                 moves.append(self._run(transfer))
             if moves:
                 moves[-1] = self.in_place.after(self.transfers[-1], moves[-1])
+                moves[-1] = brought_to_disk(self.ends.target, self.schedule.flow, moves[-1])
             self.done_bytes += self.schedule.size_bytes
             if turn == 0:
                 first_end = moves[-1].end if moves else begun

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
-from time import perf_counter
 from typing import Final, Literal, cast
 
 from planner.engine import pagecache
 from planner.engine.backends import Backend
 from planner.engine.budget import Buckets, Budgeted, Ledger, buckets_of
+from planner.engine.compute import Blocks
 from planner.engine.copies import (
     Follower,
     copied_ends,
@@ -33,21 +33,23 @@ from planner.engine.ends import (
 )
 from planner.engine.flow import FlowRunner, FlowSample
 from planner.engine.lines import all_hops
+from planner.engine.marked import Marker
 from planner.engine.measure import Interval
 from planner.engine.outcome import FlowRecord
 from planner.engine.pace import Gate, Pace, gates
 from planner.engine.places import DevicePlace, HostPlace, SinkPlace
 from planner.engine.precedence import Precedence
 from planner.engine.progress import Progress
+from planner.engine.release import Range, Releaser, let_go
 from planner.engine.sample import Task, run_once
 from planner.engine.strategies.write_combined import read_rate, remark
 from planner.engine.terms import Terms
 from planner.engine.verify import fetcher, verify
-from planner.engine.waits import OneAtATime, Stop
+from planner.engine.waits import Stop
 from planner.errors import UnavailableError
 from planner.machine.schema import Hbm, Machine
 from planner.model.cover import Cover
-from planner.model.needs import Demand, gpu_rate
+from planner.model.needs import Demand
 from planner.plan.schema import Plan
 from planner.results import CacheState, Estimate, FlowEstimate, Hop
 
@@ -95,6 +97,8 @@ class Session:
         Told how far it is.
     cache
         The state of file sources for all flows; as each flow's schedule says where it is `None`.
+    marks
+        Named ranges for a profiler, where they were asked for.
 
     """
 
@@ -105,20 +109,21 @@ class Session:
         device: Backend,
         listener: Progress,
         cache: Literal["warm", "cold"] | None,
+        marks: Marker | None = None,
     ) -> None:
         self.plan, self.machine, self.device = plan, machine, device
-        self.listener, self.cache = listener, cache
+        self.listener, self.cache, self.marks = listener, cache, marks
         self.stop = Stop()
         self.flows: dict[str, Running] = {}
         self.compute: list[Mapping[str, tuple[Interval, ...]]] = []
         self.warnings: dict[str, None] = {}
-        self._spinners: dict[str, Callable[[float], None]] = {}
         self.ledger = Ledger(plan.budget.pinned)
+        self._releasers: dict[str, Releaser] = {}
         self._lean = False
         self._buckets: dict[str, Buckets] = {}
         self._gates: dict[str, Gate] = {}
         self._precedence: Precedence | None = None
-        self._processors: dict[str, OneAtATime] = {}
+        self._works: dict[str, Callable[[Pace], list[Interval]]] = {}
         self._undo = contextlib.ExitStack()
 
     def open(self, listed: Sequence[Demand], estimate: Estimate, options: Options) -> None:
@@ -143,14 +148,13 @@ class Session:
             else:
                 runner = self._copy(demand, predicted, made[predicted.schedule.copy_of].runner)
             self._undo.callback(runner.close)
+            if demand.need.name in self._releasers:  # ends before the files are closed
+                self._undo.callback(self._releasers[demand.need.name].close)
             runner.open()
             made[predicted.name] = Running(demand, predicted, runner)
         self.flows = {flow.name: made[flow.name] for flow in estimate.flows}
-        for name, block in self.plan.compute.items():
-            node = self.machine.nodes[block.gpu]
-            if isinstance(node, Hbm):
-                self.device.attach(node.device)
-                self._spinners[name] = self.device.compute(node.device, self.stop.check)
+        blocks = Blocks(self.plan, self.machine, self.device, self.stop)
+        self._works = {name: blocks.work(name) for name in self.plan.compute}
 
     def _as_seen_by(self, demand: Demand) -> Backend:
         """The backend, with the order of classes and the budgets that the plan has."""
@@ -165,7 +169,21 @@ class Session:
         """What a flow is bound to."""
         end = self.machine.nodes[demand.need.end]
         sector = end.sector if isinstance(end, Hbm) else Terms().sector
-        return Terms(demand.need.use, sector, demand.need.pinned_budget, self._buckets[demand.flow])
+        return Terms(
+            demand.need.use,
+            sector,
+            demand.need.pinned_budget,
+            self._buckets[demand.flow],
+            self._release(demand),
+            self.marks,
+        )
+
+    def _release(self, demand: Demand) -> Callable[[Range], None] | None:
+        """Who lets go of what the flow has read, where the plan asks for it."""
+        if not self.plan.flows[demand.flow].release_cache:
+            return None
+        releaser = self._releasers[demand.need.name] = Releaser(demand.need.name)
+        return releaser.put
 
     def _look_at_hops(self, hops: Sequence[Hop]) -> None:
         """See whether this computer does under a strategy's name what the name says."""
@@ -220,6 +238,8 @@ class Session:
             self._prepare(POISONS[turn % len(POISONS)])
             self.device.start_clock()
             found = run_once(self._tasks(), self.stop, self._poll)
+            for releaser in self._releasers.values():
+                releaser.flush()
             for name, sample in found.flows.items():
                 flow = self.flows[name]
                 flow.first = flow.first or sample
@@ -234,6 +254,8 @@ class Session:
                 spans.append(found.makespan_s)
             if check:
                 self._check()
+            for name in self._releasers:  # what was read to verify, and pages that two chunks share
+                let_go(self.flows[name].runner.ends.files)
         return spans
 
     def _prepare(self, poison: int) -> None:
@@ -291,31 +313,8 @@ class Session:
             for name, flow in self.flows.items()
         ]
         for name, block in self.plan.compute.items():
-            tasks.append(Task(name, self._gates[name], block.start, self._compute(name)))
+            tasks.append(Task(name, self._gates[name], block.start, self._works[name]))
         return tasks
-
-    def _compute(self, name: str) -> Callable[[Pace], list[Interval]]:
-        block = self.plan.compute[name]
-        seconds = block.time
-        if seconds is None:
-            seconds = (block.bytes or 0) / gpu_rate(self.machine, block.gpu)
-        spin, node, span = self._spinners[name], self.machine.nodes[block.gpu], seconds
-        turn_of = self._processors.setdefault(block.gpu, OneAtATime(self.stop))
-
-        def work(pace: Pace) -> list[Interval]:
-            if isinstance(node, Hbm):
-                self.device.attach(node.device)
-            runs = []
-            for turn in range(block.repeat):
-                pace.enter(turn)
-                with turn_of:
-                    start = perf_counter()
-                    spin(span)
-                    runs.append((start, perf_counter()))
-                pace.leave()
-            return runs
-
-        return work
 
     def _poll(self) -> None:
         for name, flow in self.flows.items():
@@ -346,4 +345,3 @@ class Session:
     def close(self) -> None:
         """Give everything back; later flows first, each whatever became of the others."""
         self._undo.close()
-        self._spinners.clear()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from planner.engine.budget import Buckets
+from planner.engine.release import Range
 from planner.engine.touch import Touching
 from planner.model.strategies.touched import Use
+
+if TYPE_CHECKING:
+    from planner.engine.marked import Marker
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,13 +21,16 @@ class Terms:
 
     `use` is `None` where the plan does not say it; `sector` are the bytes that a scattered read
     moves at the least; `pinned_budget` is `None` where nothing bounds it;
-    `buckets` space its chunks where its rate is capped.
+    `buckets` space its chunks where its rate is capped, `release` is
+    told what was read where its pages shall go, `marks` gives ranges to a profiler.
     """
 
     use: Use | None = None
     sector: int = 32
     pinned_budget: int | None = None
     buckets: Buckets = ()
+    release: Callable[[Range], None] | None = None
+    marks: Marker | None = None
 
     @property
     def touching(self) -> Touching:

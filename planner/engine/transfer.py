@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
 
 from planner.engine.backends.base import Backend
 from planner.engine.budget import Paced
+from planner.engine.marked import marked
 from planner.engine.measure import Interval
 from planner.engine.memory import Ring
 from planner.engine.numa import run_on
@@ -253,7 +255,8 @@ class Transfer:
             part = self._part(number)
             hands = part.hands[number - part.first]
             start = perf_counter()
-            self._drive(part, hands, part.worker(takers[part.number], part.depth))
+            with self._range(part):
+                self._drive(part, hands, part.worker(takers[part.number], part.depth))
             self._spans[number] = start, perf_counter()
 
         for part in self.parts:
@@ -272,6 +275,8 @@ class Transfer:
     def _drive(self, part: Part, hands: Hands, worker: Iterator[Op]) -> None:
         """Do what a worker says until it is through, or the run is called off."""
         operations, stop = operations_of(hands), self.stop
+        if self.terms.marks is not None:
+            operations = marked(self.terms.marks, operations)
         chunk = slot = code = 0
         try:
             for code, slot, chunk in worker:
@@ -287,6 +292,14 @@ class Transfer:
             )
             _settle(hands)
             raise Stopped from error
+
+    def _range(self, part: Part) -> AbstractContextManager[None]:
+        """The hops of a route as a profiler shows them, where it was asked for."""
+        marks = self.terms.marks
+        if marks is None:
+            return nullcontext()
+        hops = part.route.hops
+        return marks.around(", ".join(f"{h.start} -> {h.end} {h.strategy}" for h in hops))
 
     def moved(self) -> int:
         """Bytes that have left the source in this run."""

@@ -170,6 +170,9 @@ class Flow(Written):
         default="cold", validation_alias="source", description="Was the host buffer just written?"
     )
     fsync: bool = Field(default=False, description="Wait until a disk has what it was sent")
+    release_cache: bool = Field(
+        default=False, description="Let the page cache of a disk source go behind the reads"
+    )
     after: Words = Field(default=(), description="Flows or compute blocks that end before")
     start: Seconds = Field(default=0.0, ge=0, description="Earliest start")
     repeat: Count = Field(default=1, description="How many times the flow runs")

@@ -149,6 +149,7 @@ class RunChoices(TypedDict, total=False):
     of file sources to that state before each sample; without it the plan's own state counts.
     `verify` (yes) compares every byte that arrived with the source. `overwrite` (no) lets a flow
     write over a file that exists. `keep_scratch` (no) keeps scratch files for the next run.
+    `nvtx` (no) names flows, hops and chunks to a profiler.
     """
 
     samples: int
@@ -157,6 +158,7 @@ class RunChoices(TypedDict, total=False):
     verify: bool
     overwrite: bool
     keep_scratch: bool
+    nvtx: bool
 
 
 def execute(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from planner.engine.files import read_aligned, read_exactly, write_exactly
+from planner.engine.files import read_aligned, read_exactly, start_writing, write_exactly
 from planner.engine.memory import round_up
 from planner.engine.places import FilePlace, HostPlace, SinkPlace
 from planner.engine.strategies.base import Address, Bound, Hands, Operation, Stage, logged
@@ -39,11 +39,18 @@ def _read(bound: Bound, hands: Hands, _before: Address | None, _after: Address |
     """`pread` through the page cache."""
     places, view = _places(bound), _views(bound, hands)
 
+    sizes, release = bound.chunks.sizes, bound.terms.release
+
     def read(slot: int, chunk: int) -> None:
         fd, offset = places[chunk]
         read_exactly(fd, view(slot, chunk), offset)
 
-    hands.pool = logged(read, hands, bound.chunks.sizes)
+    def read_and_release(slot: int, chunk: int) -> None:
+        read(slot, chunk)
+        if release is not None:
+            release((*places[chunk], sizes[chunk]))
+
+    hands.pool = logged(read if release is None else read_and_release, hands, sizes)
 
 
 def _read_direct(
@@ -102,7 +109,7 @@ def _direct_into_memory(bound: Bound, places: list[tuple[int, int]], align: int)
 
 
 def _write(bound: Bound, hands: Hands, _before: Address | None, _after: Address | None) -> None:
-    """`pwrite` into the page cache; the kernel writes it to the disk later."""
+    """`pwrite` into the page cache; the kernel writes it to the disk later, for `fsync` at once."""
     if not isinstance(bound.target, SinkPlace):
         raise TypeError("a write needs a file as its target")
     sink, lows, view = bound.target.sink, bound.chunks.lows, _views(bound, hands)
@@ -110,7 +117,16 @@ def _write(bound: Bound, hands: Hands, _before: Address | None, _after: Address 
     def write(slot: int, chunk: int) -> None:
         write_exactly(sink.fd, view(slot, chunk), lows[chunk])
 
-    hands.pool = logged(write, hands, bound.chunks.sizes)
+    sizes, operation = bound.chunks.sizes, write
+    if sink.durable:
+        begin = start_writing()
+
+        def write_out(slot: int, chunk: int) -> None:
+            write(slot, chunk)
+            begin(sink.fd, lows[chunk], sizes[chunk])
+
+        operation = write_out
+    hands.pool = logged(operation, hands, sizes)
 
 
 READS: dict[str, tuple[Stage, ...]] = {
