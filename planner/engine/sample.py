@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from threading import Thread
+from threading import Event, Thread
 from time import perf_counter
 
 from planner.engine.flow import FlowSample
@@ -44,6 +44,8 @@ class _Course:
 
     def __init__(self, tasks: Sequence[Task], stop: Stop) -> None:
         self.tasks, self.stop = tasks, stop
+        # A `join` that a signal interrupts takes the thread for ended, though it still runs.
+        self.through = {task.name: Event() for task in tasks}
         self.turns = Turns([task.name for task in tasks], stop)
         self.flows: dict[str, FlowSample] = {}
         self.compute: dict[str, tuple[Interval, ...]] = {}
@@ -69,6 +71,7 @@ class _Course:
             self.stop.fail(error)
         finally:
             self.turns.end(task.name, ALL)
+            self.through[task.name].set()
 
     def makespan(self) -> float:
         """From when the plan's clock stood at 0 to the last end.
@@ -112,17 +115,20 @@ def run_once(
     try:
         for thread in threads:
             thread.start()
-        for thread in threads:
-            while thread.is_alive():
-                thread.join(POLL_S)
+        for through in course.through.values():
+            while not through.wait(POLL_S):
                 poll()
+        poll()
     except BaseException:
         stop.ask()
         for thread in threads:
             if thread.ident is not None:
-                thread.join()
+                course.through[thread.name].wait()
         raise
     finally:
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
         sys.setswitchinterval(switch)
     raise_error(stop, ", ".join(task.name for task in tasks))
     return PlanSample(course.makespan(), settled(course.flows), course.compute)
