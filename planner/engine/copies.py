@@ -7,7 +7,7 @@ copy is made by the workers of the flow that it is taken from: the `Follower` on
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from planner.engine.backends.base import Backend
@@ -123,11 +123,13 @@ def sampled(runner: FlowRunner | Follower, lean: bool, pace: Pace) -> FlowSample
     flow ends, as the model counts it, and is made anew for the next sample.
     """
     ranked: object = runner.backend
-    marks = runner.terms.marks if isinstance(runner, FlowRunner) else None
+    around: AbstractContextManager[None] = nullcontext()
+    if isinstance(runner, FlowRunner) and runner.terms.marks is not None:
+        around = runner.terms.marks.around(runner.schedule.flow)
     if isinstance(ranked, Ranked):
         ranked.begin()
     try:
-        with nullcontext() if marks is None else marks.around(runner.schedule.flow):
+        with around:
             return runner.sample(pace)
     finally:
         if isinstance(ranked, Ranked):

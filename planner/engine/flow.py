@@ -113,8 +113,7 @@ class FlowRunner:
         caller owns is registered for one load, so giving it back is part of that cost.
         """
         fresh = self.team is None
-        self.done_bytes = 0
-        begun = perf_counter()
+        self.done_bytes, begun = 0, perf_counter()
         for gpu in self._gpus():
             self.backend.attach(gpu)
         for copy in self.copies:

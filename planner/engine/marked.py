@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
-from planner.engine.ops import DMA, FOLLOW, POOL, WAIT
+from planner.engine.ops import CLEAR, DMA, FOLLOW, POOL, WAIT
 from planner.engine.strategies.base import Operation
+from planner.results import Hop
 
 
 class Marker(Protocol):
@@ -17,13 +18,20 @@ class Marker(Protocol):
         """A range as long as the block."""
 
 
-VERBS = {POOL: "move", DMA: "issue", FOLLOW: "issue on", WAIT: "wait for"}
-"""What an operation does, by its code."""
+VERBS = {POOL: "move", WAIT: "wait for", CLEAR: "clear", DMA: "issue", FOLLOW: "issue on"}
+"""What an operation does, by its code; whatever follows the first engine issues on."""
 
 
 def marked(marks: Marker, operations: Sequence[Operation]) -> list[Operation]:
     """The operations, each in a range like `move chunk 3` or `wait for slot 0`."""
-    return [_in_range(marks, VERBS[code], one) for code, one in enumerate(operations)]
+    return [_in_range(marks, VERBS[min(code, FOLLOW)], one) for code, one in enumerate(operations)]
+
+
+def hops_range(marks: Marker | None, hops: Sequence[Hop]) -> AbstractContextManager[None]:
+    """The range of the hops that run together; none where none was asked for."""
+    if marks is None:
+        return nullcontext()
+    return marks.around(", ".join(f"{h.start} -> {h.end} {h.strategy}" for h in hops))
 
 
 def _in_range(marks: Marker, name: str, operation: Operation) -> Operation:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
 
 from planner.engine.backends.base import Backend
 from planner.engine.budget import Paced
-from planner.engine.marked import marked
+from planner.engine.marked import hops_range, marked
 from planner.engine.measure import Interval
 from planner.engine.memory import Ring
 from planner.engine.numa import run_on
@@ -138,7 +137,7 @@ class Transfer:
         if self._ready or not len(self.queue):
             return []
         steps = [*self._make_rings(), *self._make_stagings()]
-        spin = self.workers < _cores()
+        spin = self.workers < len(os.sched_getaffinity(0))
         self._spans = [(0.0, 0.0)] * self.workers
         self._ready = True
         room = self._room_ahead()
@@ -255,7 +254,7 @@ class Transfer:
             part = self._part(number)
             hands = part.hands[number - part.first]
             start = perf_counter()
-            with self._range(part):
+            with hops_range(self.terms.marks, part.route.hops):
                 self._drive(part, hands, part.worker(takers[part.number], part.depth))
             self._spans[number] = start, perf_counter()
 
@@ -293,14 +292,6 @@ class Transfer:
             _settle(hands)
             raise Stopped from error
 
-    def _range(self, part: Part) -> AbstractContextManager[None]:
-        """The hops of a route as a profiler shows them, where it was asked for."""
-        marks = self.terms.marks
-        if marks is None:
-            return nullcontext()
-        hops = part.route.hops
-        return marks.around(", ".join(f"{h.start} -> {h.end} {h.strategy}" for h in hops))
-
     def moved(self) -> int:
         """Bytes that have left the source in this run."""
         return sum(hands.moved for part in self.parts for hands in part.hands)
@@ -325,10 +316,6 @@ def _settle(hands: Hands) -> None:
     """Nothing may be in flight when the memory is given back."""
     for lane in hands.lanes:
         lane.settle()
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def _queue(line: Line) -> Queue:
