@@ -174,14 +174,7 @@ def _label(machine: Machine, need: Need, route: Route) -> Iterator[Way]:
             yield ()
             return
         step = steps[at]
-        across = (machine.nodes[step.start].kind, machine.nodes[step.end].kind)
-        for strategy in STRATEGIES:
-            if strategy.across != across or before not in strategy.takes:
-                continue
-            if at > 0 and before in strategy.starts:
-                continue
-            if at < len(steps) - 1 and not strategy.resides:
-                continue  # what a GPU reads in place it has not got, and cannot hand on
+        for strategy in _fitting(machine, need, steps, at, before):
             for after in _afters(machine, need, steps, at, strategy):
                 for rest in extend(at + 1, after):
                     yield ((step, strategy, before, after), *rest)
@@ -189,6 +182,23 @@ def _label(machine: Machine, need: Need, route: Route) -> Iterator[Way]:
     for hops in extend(0, need.first):
         crossings = tuple(_crossings(machine, need, hops))
         yield Way(crossings, tuple(strategy for _, strategy, _, _ in hops))
+
+
+def _fitting(
+    machine: Machine, need: Need, steps: Sequence[Step], at: int, before: Kind
+) -> Iterator[Strategy]:
+    """The strategies that can take the bytes over step `at` out of the memory that they are in."""
+    step = steps[at]
+    across = (machine.nodes[step.start].kind, machine.nodes[step.end].kind)
+    for strategy in STRATEGIES:
+        if strategy.across != across or before not in strategy.takes:
+            continue
+        if at > 0 and before in strategy.starts:
+            continue
+        if at < len(steps) - 1 and not strategy.resides:
+            continue  # what a GPU reads in place it has not got, and cannot hand on
+        if strategy.offered(machine.links[step.link]) or strategy.name in need.pins.names:
+            yield strategy
 
 
 def _afters(

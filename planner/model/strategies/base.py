@@ -166,7 +166,8 @@ class Strategy:
     takes from, or gives to, the user alone: never a buffer on the way. `pins_all` says where it
     pins the whole flow on the host, `ahead` that one thread prepares each chunk ahead of its copy
     (and gives it back behind the copy where not all of them may be pinned),
-    `later_reads` how often the GPU reads its own memory afterwards.
+    `later_reads` how often the GPU reads its own memory afterwards. Over a link that it is not
+    `offered` for there is no point in it: it is looked at only where the plan names it.
     """
 
     name: str
@@ -185,6 +186,7 @@ class Strategy:
     pins_all: Callable[[Crossing], bool] = lambda _crossing: False
     ahead: bool = False
     later_reads: Callable[[Use], int] = lambda use: use.reads
+    offered: Callable[[Link], bool] = lambda _link: True
 
 
 def kinds(*names: Kind) -> frozenset[Kind]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from planner.machine.schema import Link
 from planner.model.stage import Stage
 from planner.model.strategies.base import Crossing, Shape, Strategy, nothing
 from planner.model.strategies.servers import dma, without_pieces
@@ -35,6 +36,12 @@ def _not_by_driver(crossing: Crossing) -> str | None:
     if crossing.curve("peer_off") is None:
         return f"{crossing.resource} has no measured copies without peer access"
     return None
+
+
+def _apart(link: Link) -> bool:
+    """Whether the link joins GPUs that cannot address each other, and that was measured."""
+    ways = (link.forward, link.backward)
+    return not link.peer_access and any(way and "peer_off" in way.curves for way in ways)
 
 
 def _by_driver(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
@@ -109,6 +116,7 @@ DRIVER_STAGED = Strategy(
     _by_driver,
     nothing,
     single=True,
+    offered=_apart,
 )
 RELAY_OUT = Strategy(
     "host_staged",

@@ -10,7 +10,8 @@ from planner.machine.schema import Machine
 from planner.machine.topology import Topology
 from planner.model.choose import decide
 from planner.model.estimate import estimate
-from planner.model.need import Need
+from planner.model.need import Need, Pins
+from planner.model.ways import ways
 from tests.helpers.machines import GB, affine, two_gpus
 from tests.helpers.plans import plan_of
 from tests.helpers.variants import by, changed, reason
@@ -109,4 +110,7 @@ def test_where_there_is_access_the_driver_needs_no_detour() -> None:
         },
     )
     told = "driver_staged: nvlink0 allows peer access: the driver copies straight"
-    assert reason(machine, NEED, "driver_staged") == told
+    # Only who asks for it is told so.
+    assert not [way for way in ways(Topology(machine), NEED) if "driver_staged" in way.names]
+    asked = replace(NEED, pins=Pins(strategy="driver_staged"))
+    assert reason(machine, asked, "driver_staged") == told
