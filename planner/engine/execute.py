@@ -18,13 +18,23 @@ from planner.engine.outcome import compute_runs, cover_of, flow_run
 from planner.engine.progress import Progress, Quiet
 from planner.engine.session import Session
 from planner.engine.strategies import stages_of_hops
+from planner.engine.timeline import timeline
 from planner.engine.virtual import run_virtual, virtual_record
 from planner.errors import InputError, UnavailableError
 from planner.machine.schema import Hbm, Machine
 from planner.model.classes import fitted
 from planner.model.needs import Demand, demands as needs_of
 from planner.plan.schema import Plan
-from planner.results import ComputeRun, Environment, Estimate, FlowRun, Hop, Run, Verdict
+from planner.results import (
+    ComputeRun,
+    Environment,
+    Estimate,
+    FlowRun,
+    Hop,
+    Run,
+    Timeline,
+    Verdict,
+)
 
 
 def execute(  # noqa: PLR0913 - one keyword an option of the run
@@ -68,7 +78,6 @@ def execute(  # noqa: PLR0913 - one keyword an option of the run
         This computer cannot run it, it does not fit, or a file is missing, short, or in the way.
     ExecutionError
         It began and failed.
-
     """
     if samples < 1 or warmup < 0:
         raise InputError(f"{samples} samples and {warmup} warm-ups: 1 and 0 are the least")
@@ -103,6 +112,7 @@ def _measured(
         warmup,
         (*estimate.warnings, *session.warnings),
         waived(session.device, session.machine),
+        timeline(session.machine, estimate, session.first),
     )
 
 
@@ -130,7 +140,10 @@ def _virtually(
     )
     compute = compute_runs(plan, estimate, [sample.compute])
     warnings = (*estimate.warnings, "null backend: a virtual clock, nothing was moved")
-    found = Measured(flows, compute, (sample.makespan_s,) * (samples + 1), 0, warnings)
+    seen = timeline(machine, estimate, sample)
+    found = Measured(
+        flows, compute, (sample.makespan_s,) * (samples + 1), 0, warnings, timeline=seen
+    )
     return run_of(estimate, environment("null", machine, None, command), found)
 
 
@@ -204,6 +217,7 @@ class Measured:
     warmup: int
     warnings: tuple[str, ...] = ()
     waived: tuple[str, ...] = ()
+    timeline: Timeline | None = None
 
 
 def run_of(estimate: Estimate, where: Environment, found: Measured) -> Run:
@@ -222,6 +236,7 @@ def run_of(estimate: Estimate, where: Environment, found: Measured) -> Run:
         makespan_samples_s=steadies,
         predicted_makespan_s=predicted,
         error_factor=first / predicted if predicted > 0 else 0.0,
+        timeline=found.timeline,
         waived=found.waived,
         warnings=found.warnings,
         verdict=Verdict(passed=True, exit_code=0, sentence="No objectives."),

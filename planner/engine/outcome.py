@@ -140,21 +140,30 @@ def _hops(
 
 def _busy(machine: Machine, schedule: FlowSchedule, sample: FlowSample) -> list[float]:
     """Busy seconds of each hop of all ways in one repeat: of its engine, else of its last stage."""
+    movements = max(1, len(groups_of(machine, schedule)))
+    repeats = max(1, len(sample.moves) // movements)
+    services = services_of(machine, schedule, sample)
+    return [union(own) / repeats for own in services]
+
+
+def services_of(
+    machine: Machine, schedule: FlowSchedule, sample: FlowSample
+) -> list[list[Interval]]:
+    """When each hop of all ways served, in all repeats: its engine, else its last stage."""
     movements = groups_of(machine, schedule)
-    repeats = max(1, len(sample.moves) // max(1, len(movements)))
-    found: dict[int, float] = {}
+    found: dict[int, list[Interval]] = {}
     for at, routes in enumerate(movements):
         moves = sample.moves[at :: len(movements)]
         stages = iter(zip(*(move.intervals for move in moves), strict=True))
         rows = [row for group in routes for row in _kinds(machine, group)]
         for hop, own in rows:
-            times = [(kind, union(chain(*next(stages)))) for kind in own]
-            engines = [seconds for kind, seconds in times if kind != "pool"]
-            last = (engines or [seconds for _, seconds in times])[-1:]
+            served = [(kind, list(chain(*next(stages)))) for kind in own]
+            engines = [intervals for kind, intervals in served if kind != "pool"]
+            last = (engines or [intervals for _, intervals in served])[-1:]
             # Nothing for a mapping that is copied from in place.
-            found[id(hop)] = sum(last) / repeats
+            found[id(hop)] = [interval for intervals in last for interval in intervals]
     # A hop that is not among them is a mapping, which moves nothing by itself.
-    return [found.get(id(hop), 0.0) for hop in all_hops(schedule)]
+    return [found.get(id(hop), []) for hop in all_hops(schedule)]
 
 
 def _kinds(machine: Machine, group: Sequence[Hop]) -> list[tuple[Hop, list[str]]]:

@@ -32,11 +32,15 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class PlanSample:
-    """What one sample of the plan took, each flow's part, and the runs of each compute block."""
+    """What one sample of the plan took, each flow's part, and the runs of each compute block.
+
+    `origin` is when the plan's clock stood at 0, on the clock of the intervals.
+    """
 
     makespan_s: float
     flows: Mapping[str, FlowSample]
     compute: Mapping[str, tuple[Interval, ...]] = field(default_factory=dict)
+    origin: float = 0.0
 
 
 class _Course:
@@ -73,15 +77,19 @@ class _Course:
             self.turns.end(task.name, ALL)
             self.through[task.name].set()
 
-    def makespan(self) -> float:
-        """From when the plan's clock stood at 0 to the last end.
+    def origin(self) -> float:
+        """When the plan's clock stood at 0.
 
         A task that waits for nothing starts at its `start`, so the earliest of them sets the clock:
         the start of the threads is not the plan's.
         """
         starts = [self.spans[t.name][0] - t.start for t in self.tasks if t.gate.open]
+        return min(starts, default=self.begun)
+
+    def makespan(self) -> float:
+        """From when the plan's clock stood at 0 to the last end."""
         ends = [end for _, end in self.spans.values()]
-        return max(ends) - min(starts) if starts and ends else 0.0
+        return max(ends) - self.origin() if ends else 0.0
 
 
 def run_once(
@@ -131,7 +139,8 @@ def run_once(
                 thread.join()
         sys.setswitchinterval(switch)
     raise_error(stop, ", ".join(task.name for task in tasks))
-    return PlanSample(course.makespan(), settled(course.flows), course.compute)
+    flows = settled(course.flows)
+    return PlanSample(course.makespan(), flows, course.compute, course.origin())
 
 
 def settled(flows: Mapping[str, FlowSample]) -> dict[str, FlowSample]:

@@ -41,7 +41,7 @@ from planner.engine.places import DevicePlace, HostPlace, SinkPlace
 from planner.engine.precedence import Precedence
 from planner.engine.progress import Progress
 from planner.engine.release import Range, Releaser, let_go
-from planner.engine.sample import Task, run_once
+from planner.engine.sample import PlanSample, Task, run_once
 from planner.engine.strategies.write_combined import read_rate, remark
 from planner.engine.terms import Terms
 from planner.engine.verify import fetcher, verify
@@ -116,6 +116,7 @@ class Session:
         self.stop = Stop()
         self.flows: dict[str, Running] = {}
         self.compute: list[Mapping[str, tuple[Interval, ...]]] = []
+        self.first = PlanSample(0.0, {})
         self.warnings: dict[str, None] = {}
         self.ledger = Ledger(plan.budget.pinned)
         self._releasers: dict[str, Releaser] = {}
@@ -249,6 +250,7 @@ class Session:
             if turn >= warmup:
                 self.compute.append(found.compute)
             if turn == 0:
+                self.first = found
                 spans.append(found.makespan_s)
             if turn >= warmup:
                 spans.append(found.makespan_s)

@@ -25,11 +25,16 @@ class _Chain:
     """The clock, the servers and the slots of one chain while its chunks are followed."""
 
     def __init__(
-        self, stages: Sequence[Stage], chunks: Sequence[int], workers: int, depth: int
+        self,
+        stages: Sequence[Stage],
+        chunks: Sequence[int],
+        workers: int,
+        depth: int,
+        busy: Sequence[Busy] | None,
     ) -> None:
         self.stages = stages
         self.chunks = iter(chunks)
-        self.busy = [Busy() for _ in stages]
+        self.busy = busy or [Busy() for _ in stages]
         self.costs = [Costs(stage.seconds) for stage in stages]
         self.engine_free = [0.0] * len(stages)
         self.serving = [[False] * workers for _ in stages]
@@ -102,9 +107,15 @@ class _Chain:
         self.take(worker, now)
 
 
-def follow(stages: Sequence[Stage], chunks: Sequence[int], workers: int, depth: int) -> Trace:
-    """Follow every chunk through the chain."""
-    line = _Chain(stages, chunks, workers, depth)
+def follow(
+    stages: Sequence[Stage],
+    chunks: Sequence[int],
+    workers: int,
+    depth: int,
+    busy: Sequence[Busy] | None = None,
+) -> Trace:
+    """Follow every chunk through the chain; `busy` is told of every service, one a stage."""
+    line = _Chain(stages, chunks, workers, depth, busy)
     line.run()
     if not line.arrivals:
         return Trace(0.0, tuple(0.0 for _ in stages), 0.0)

@@ -99,7 +99,29 @@ def play(
 ) -> Composition:
     """One simulation, with `repeats` of those that repeat more often."""
     made = build(plan, machine, demands, arrangements, repeats)
+    names, result, _, rounds = _settle(made, machine, _budgets(plan, demands))
+    summary = _summary(plan, made, names, result, len(demands))
+    return replace(summary, flows=rounds * len(made.specs))
+
+
+def followed(
+    plan: Plan,
+    machine: Machine,
+    demands: Sequence[Demand],
+    arrangements: Sequence[Arrangement],
+) -> tuple[Build, FluidResult, Composition]:
+    """Everything played, with every change of every rate: for who wants to see it happen."""
+    made = build(plan, machine, demands, arrangements)
     caps = _budgets(plan, demands)
+    _, _, corrections, _ = _settle(made, machine, caps)
+    names, result = _simulate(made, machine, corrections, caps, record=True)
+    return made, result, _summary(plan, made, names, result, len(demands))
+
+
+def _settle(
+    made: Build, machine: Machine, caps: Mapping[str, Mapping[str, float]]
+) -> tuple[tuple[str, ...], FluidResult, Corrections, int]:
+    """Resources, result and corrections once nothing changes any more, and the rounds it took."""
     corrections = NONE
     rounds = 1
     names, result = _simulate(made, machine, NONE, caps)
@@ -109,8 +131,7 @@ def play(
         rounds += 1
         corrections = further
         names, result = _simulate(made, machine, corrections, caps)
-    summary = _summary(plan, made, names, result, len(demands))
-    return replace(summary, flows=rounds * len(made.specs))
+    return names, result, corrections, rounds
 
 
 def _budgets(plan: Plan, demands: Sequence[Demand]) -> dict[str, dict[str, float]]:
@@ -130,6 +151,8 @@ def _simulate(
     machine: Machine,
     corrections: Corrections,
     caps: Mapping[str, Mapping[str, float]],
+    *,
+    record: bool = False,
 ) -> tuple[tuple[str, ...], FluidResult]:
     index: dict[str, int] = {}
     after: dict[int, list[int]] = {}
@@ -160,7 +183,7 @@ def _simulate(
             )
         )
     resources = [Resource(name, 1.0, members(machine, name)) for name in index]
-    return tuple(index), simulate(resources, flows)
+    return tuple(index), simulate(resources, flows, record=record)
 
 
 def _corrected(spec: Spec, corrections: Corrections) -> Fluid:

@@ -35,10 +35,12 @@ raggedness of the first and last waves, which matters only while there are few."
 class _Line:
     """The state of one pipeline while `exact` follows it: a clock of events and the engines."""
 
-    def __init__(self, stages: Sequence[Stage], chunks: Sequence[int]) -> None:
+    def __init__(
+        self, stages: Sequence[Stage], chunks: Sequence[int], busy: Sequence[Busy] | None = None
+    ) -> None:
         self.stages = stages
         self.chunks = iter(chunks)
-        self.busy = [Busy() for _ in stages]
+        self.busy = busy or [Busy() for _ in stages]
         self.costs = [Costs(stage.seconds) for stage in stages]
         self.lags = [stage.lag for stage in stages]
         self.free = [0.0] * len(stages)
@@ -171,7 +173,13 @@ def _is_chain(stages: Sequence[Stage]) -> bool:
     return kinds not in _SHAPES or any(stage.through for stage in stages)
 
 
-def exact(stages: Sequence[Stage], chunks: Sequence[int], workers: int, depth: int) -> Trace:
+def exact(
+    stages: Sequence[Stage],
+    chunks: Sequence[int],
+    workers: int,
+    depth: int,
+    busy: Sequence[Busy] | None = None,
+) -> Trace:
     """Follow every chunk through the pipeline.
 
     Parameters
@@ -182,12 +190,14 @@ def exact(stages: Sequence[Stage], chunks: Sequence[int], workers: int, depth: i
         Lengths of the chunks in bytes, in the order in which they are taken.
     workers, depth
         Workers and slots per worker, both at least 1.
+    busy
+        What is told of every service, one a stage, where somebody wants to know.
 
     """
     if _is_chain(stages):
-        return chain.follow(stages, chunks, workers, depth)
+        return chain.follow(stages, chunks, workers, depth, busy)
     work = _SHAPES[tuple(stage.kind for stage in stages)]
-    line = _Line(stages, chunks)
+    line = _Line(stages, chunks, busy)
     line.run([lambda line: work(line, depth)] * workers)
     if not line.arrivals:
         return Trace(0.0, tuple(0.0 for _ in stages), 0.0)

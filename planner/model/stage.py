@@ -64,6 +64,21 @@ class Busy:
             self.end = end
 
 
+class Noted(Busy):
+    """The same, with every interval kept."""
+
+    __slots__ = ("intervals",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.intervals: list[tuple[float, float]] = []
+
+    def add(self, start: float, end: float) -> None:
+        """Take one more interval in, and keep it."""
+        self.intervals.append((start, end))
+        super().add(start, end)
+
+
 class Costs(dict[int, float]):
     """Service times of one stage by the length of the chunk: most chunks have the same."""
 

@@ -22,6 +22,7 @@ from planner.results.estimate import (
 )
 from planner.results.judged import ObjectiveResult, Verdict
 from planner.results.run import ComputeRun, Environment, FlowRun, HopRun, PartRun, Run
+from planner.results.timeline import MemoryLayer, MemoryTrack, Timeline, TimelineRow
 from planner.schedule import CacheState, FlowSchedule, Hop, Result, SetupStep, SplitPart
 
 __all__ = [
@@ -40,6 +41,8 @@ __all__ = [
     "Hop",
     "HopEstimate",
     "HopRun",
+    "MemoryLayer",
+    "MemoryTrack",
     "NodeUse",
     "ObjectiveResult",
     "PartRun",
@@ -49,6 +52,8 @@ __all__ = [
     "Run",
     "SetupStep",
     "SplitPart",
+    "Timeline",
+    "TimelineRow",
     "Verdict",
     "WhatIf",
 ]

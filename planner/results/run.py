@@ -8,6 +8,7 @@ from pydantic import Field
 
 from planner.results.estimate import Estimate
 from planner.results.judged import ObjectiveResult, Verdict
+from planner.results.timeline import Timeline
 from planner.schedule import CacheState, FlowSchedule, Hop, Result, SetupStep
 
 
@@ -116,6 +117,9 @@ class Run(Result):
     predicted_makespan_s: float
     error_factor: float
     objectives: tuple[ObjectiveResult, ...] = ()
+    timeline: Timeline | None = Field(
+        default=None, description="what every hop did in the first run, in merged slices"
+    )
     waived: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     verdict: Verdict
