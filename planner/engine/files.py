@@ -29,6 +29,9 @@ _STATX_DIOALIGN: Final = 0x2000
 """Mask bit of statx(2), Linux 6.1."""
 _AT_EMPTY_PATH: Final = 0x1000
 
+MOST_BUFFERS: Final = 1024
+"""Buffers that one call takes (IOV_MAX of Linux)."""
+
 
 class FileRanges:
     """The bytes of a flow in its files, in order; opened for all workers together."""
@@ -125,6 +128,19 @@ def write_exactly(fd: int, view: memoryview, offset: int) -> None:
     done = pwritev(fd, [view], offset)
     while done < len(view):
         done += pwritev(fd, [view[done:]], offset + done)
+
+
+def write_all(fd: int, views: Sequence[memoryview], offset: int) -> None:
+    """Write several stretches of memory one behind the other at `offset`, many by one call."""
+    for first in range(0, len(views), MOST_BUFFERS):
+        group = views[first : first + MOST_BUFFERS]
+        wanted = sum(map(len, group))
+        if pwritev(fd, group, offset) < wanted:  # seldom: what is left goes one by one
+            at = offset
+            for view in group:
+                write_exactly(fd, view, at)
+                at += len(view)
+        offset += wanted
 
 
 def direct_alignment(fd: int) -> int:

@@ -19,6 +19,12 @@ PAGE: Final = mmap.PAGESIZE
 copy_memory: Final[Callable[[int, int, int], object]] = ctypes.memmove
 """`copy_memory(target, source, length)` between addresses; the interpreter is free meanwhile."""
 
+_held_copy = ctypes.PyDLL(None).memmove
+_held_copy.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+_held_copy.restype = None
+copy_held: Final[Callable[[int, int, int], object]] = _held_copy
+"""The same without letting other threads run: for copies that are over before one could."""
+
 
 def round_up(size: int, unit: int) -> int:
     """The smallest multiple of `unit` that is at least `size`."""
@@ -65,6 +71,10 @@ class HostBuffer:
     def fill(self, value: int, threads: int = 1) -> None:
         """Set every byte."""
         self._each(lambda low, high: self.array[low:high].fill(value), threads)
+
+    def put(self, offset: int, found: NDArray[np.uint8]) -> None:
+        """Write bytes from an offset on."""
+        self.array[offset : offset + found.size] = found
 
     def _each(self, do: Callable[[int, int], None], threads: int) -> None:
         """Let each thread do a share of whole pages, the range from one byte to another."""

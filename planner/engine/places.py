@@ -8,6 +8,7 @@ from typing import TypeAlias
 from planner.engine.backends.base import DeviceBuffer
 from planner.engine.files import FileRanges, Sink
 from planner.engine.kept import Kept
+from planner.engine.layout import Layout
 from planner.engine.memory import HostBuffer, Mapped
 
 
@@ -27,10 +28,14 @@ class SinkPlace:
 
 @dataclass(slots=True)
 class HostPlace:
-    """Host memory, whole: `buffer` is where it goes now, of `every` buffer that it has."""
+    """Host memory, whole: `buffer` is where it goes now, of `every` buffer that it has.
+
+    `layout` says where the bytes lie in it if they lie in pieces.
+    """
 
     buffer: HostBuffer
     every: list[HostBuffer] = field(default_factory=list)
+    layout: Layout | None = None
 
     def __post_init__(self) -> None:
         """One buffer unless told otherwise."""
@@ -54,7 +59,8 @@ class DevicePlace:
     """A GPU's memory, whole; `buffer` is there once it was allocated.
 
     It has `kept` buffers, which come in turn; `every` holds those that were allocated. `touched` is
-    set where they hold only what a kernel touched of the flow.
+    set where they hold only what a kernel touched of the flow, `layout` where the bytes lie in
+    pieces.
     """
 
     gpu: int
@@ -62,6 +68,7 @@ class DevicePlace:
     kept: int = 1
     every: list[DeviceBuffer] = field(default_factory=list)
     touched: Kept | None = None
+    layout: Layout | None = None
 
     def __post_init__(self) -> None:
         """What is there already is one of them."""

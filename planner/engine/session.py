@@ -21,16 +21,7 @@ from planner.engine.copies import (
     sources_first,
     with_sources,
 )
-from planner.engine.ends import (
-    THREADS,
-    Ends,
-    Options,
-    Task as Share,
-    make_ends,
-    over,
-    require_memory,
-    shares,
-)
+from planner.engine.ends import THREADS, Ends, Options, make_ends
 from planner.engine.flow import FlowRunner, FlowSample
 from planner.engine.lines import all_hops
 from planner.engine.marked import Marker
@@ -41,8 +32,10 @@ from planner.engine.places import DevicePlace, HostPlace, SinkPlace
 from planner.engine.precedence import Precedence
 from planner.engine.progress import Progress
 from planner.engine.release import Range, Releaser, let_go
+from planner.engine.room import over, require_memory
 from planner.engine.sample import PlanSample, Task, run_once
 from planner.engine.strategies.write_combined import read_rate, remark
+from planner.engine.task import Task as Share, shares
 from planner.engine.terms import Terms
 from planner.engine.verify import fetcher, verify
 from planner.engine.waits import Stop

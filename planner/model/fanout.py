@@ -54,8 +54,8 @@ def _may_copy(topology: Topology, demand: Demand) -> bool:
 
 
 def _onward(demand: Demand, source: str) -> Need:
-    """The need of a copy from one GPU to the next."""
-    return replace(demand.need, start=source, first="device", cached=1.0, hot=False)
+    """The need of a copy from one GPU to the next, where the bytes lie in one range."""
+    return replace(demand.need, start=source, first="device", cached=1.0, hot=False, pieces=())
 
 
 def _tree(

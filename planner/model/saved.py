@@ -17,7 +17,8 @@ def arrangement_of(topology: Topology, need: Need, schedule: FlowSchedule) -> Ar
     Raises `InfeasibleError` if the machine has no such links or strategies.
     """
     if schedule.copy_of is not None:
-        need = replace(need, start=schedule.hops[0].start, first="device", cached=1.0, hot=False)
+        start = schedule.hops[0].start
+        need = replace(need, start=start, first="device", cached=1.0, hot=False, pieces=())
     if not schedule.parts:
         lane = Lane(replace(need, size=schedule.size_bytes), candidate_of(topology, need, schedule))
         return Arrangement(

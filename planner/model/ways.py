@@ -15,7 +15,15 @@ from planner.machine.schema import Machine
 from planner.machine.topology import Route, Step, Topology
 from planner.model.movement import Movement
 from planner.model.need import Need
-from planner.model.strategies import EXECUTABLE, INSIDE, STRATEGIES, Crossing, Kind, Strategy
+from planner.model.strategies import (
+    EXECUTABLE,
+    GATHER,
+    INSIDE,
+    STRATEGIES,
+    Crossing,
+    Kind,
+    Strategy,
+)
 from planner.model.strategies.base import COUPLED
 
 BETWEEN_GPUS: frozenset[Kind] = frozenset({"relay", "pinned", "device"})
@@ -85,17 +93,18 @@ def _done(strategy: Strategy, crossing: Crossing, after: Strategy | None) -> boo
     """Whether the engine does this use of a strategy whose name it knows, before the next one.
 
     It maps files only to register them, at once or chunk by chunk, opens files past the page cache
-    only to read, gathers pieces only out of files (where they lie in one range), and never waits
-    for a device.
+    only to read, never waits for a device, and gathers scattered pieces by copies only.
     """
     if strategy.name not in EXECUTABLE:
         return True  # named by the caller, who knows more
     if strategy.name == "mmap":
         ahead = after is not None and after.ahead
         return crossing.after == "mapped" or (crossing.after == "mapping" and ahead)
+    if crossing.pieces and strategy.name not in GATHER:
+        return False
     if crossing.after == "file":
         return strategy.name != "direct" and crossing.before != "fill" and not crossing.fsync
-    return not crossing.pieces
+    return True
 
 
 def ways(topology: Topology, need: Need) -> list[Way]:

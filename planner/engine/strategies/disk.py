@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from planner.engine.files import read_aligned, read_exactly, start_writing, write_exactly
+from planner.engine.files import (
+    Sink,
+    read_aligned,
+    read_exactly,
+    start_writing,
+    write_all,
+    write_exactly,
+)
 from planner.engine.memory import round_up
 from planner.engine.places import FilePlace, HostPlace, SinkPlace
 from planner.engine.strategies.base import Address, Bound, Hands, Operation, Stage, logged
@@ -112,12 +119,8 @@ def _write(bound: Bound, hands: Hands, _before: Address | None, _after: Address 
     """`pwrite` into the page cache; the kernel writes it to the disk later, for `fsync` at once."""
     if not isinstance(bound.target, SinkPlace):
         raise TypeError("a write needs a file as its target")
-    sink, lows, view = bound.target.sink, bound.chunks.lows, _views(bound, hands)
-
-    def write(slot: int, chunk: int) -> None:
-        write_exactly(sink.fd, view(slot, chunk), lows[chunk])
-
-    sizes, operation = bound.chunks.sizes, write
+    sink, lows, sizes = bound.target.sink, bound.chunks.lows, bound.chunks.sizes
+    write = operation = _writer(bound, hands, sink)
     if sink.durable:
         begin = start_writing()
 
@@ -127,6 +130,26 @@ def _write(bound: Bound, hands: Hands, _before: Address | None, _after: Address 
 
         operation = write_out
     hands.pool = logged(operation, hands, sizes)
+
+
+def _writer(bound: Bound, hands: Hands, sink: Sink) -> Operation:
+    """`pwrite` of a chunk, or of all of its pieces by one call."""
+    lows, sizes, place = bound.chunks.lows, bound.chunks.sizes, bound.source
+    if bound.ring is None and isinstance(place, HostPlace) and place.layout is not None:
+        runs, memory = place.layout.runs, place.buffer.view
+
+        def write_pieces(_slot: int, chunk: int) -> None:
+            low = lows[chunk]
+            pieces = [memory[at : at + n] for _, at, n in runs(low, low + sizes[chunk])]
+            write_all(sink.fd, pieces, low)
+
+        return write_pieces
+    view = _views(bound, hands)
+
+    def write(slot: int, chunk: int) -> None:
+        write_exactly(sink.fd, view(slot, chunk), lows[chunk])
+
+    return write
 
 
 READS: dict[str, tuple[Stage, ...]] = {

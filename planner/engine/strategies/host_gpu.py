@@ -4,26 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from planner.engine.backends.base import Engine
+from planner.engine.backends.base import Engine, Lane
 from planner.engine.memory import copy_memory
-from planner.engine.strategies.base import Address, Bound, Hands, Stage, logged, needed
+from planner.engine.strategies.base import (
+    Address,
+    Bound,
+    Chunks,
+    Hands,
+    Operation,
+    Scattered,
+    Stage,
+    logged,
+    needed,
+)
 
 
 def engine(kind: Engine) -> Stage:
     """A stage on a copy engine."""
 
     def equip(bound: Bound, hands: Hands, before: Address | None, after: Address | None) -> None:
-        source, target, sizes = needed(before), needed(after), bound.chunks.sizes
         lane = bound.backend.lane(kind, bound.depth, spin=bound.spin)
-        copy = lane.copy
-
-        def issue(slot: int, chunk: int) -> None:
-            copy(slot, target(slot, chunk), source(slot, chunk), sizes[chunk])
-
         hands.lanes.append(lane)
-        hands.issue.append(issue)
+        hands.issue.append(_queued(lane, needed(before), needed(after), bound.chunks))
 
     return Stage("engine", equip)
+
+
+def _queued(lane: Lane, source: Address, target: Address, chunks: Chunks) -> Operation:
+    """Queue a chunk: one copy, or one for each piece behind one event."""
+    copy, sizes = lane.copy, chunks.sizes
+    if isinstance(source, Scattered):
+        parts, copy_parts = source.parts, lane.copy_parts
+        return lambda slot, chunk: copy_parts(slot, parts(chunk, target(slot, chunk)))
+    return lambda slot, chunk: copy(slot, target(slot, chunk), source(slot, chunk), sizes[chunk])
 
 
 def driver(kind: Engine) -> Stage:
@@ -33,22 +46,32 @@ def driver(kind: Engine) -> Stage:
         source, target, sizes = needed(before), needed(after), bound.chunks.sizes
         lane = bound.backend.lane(kind, 1)
         hands.lanes.append(lane)
+        parts = source.parts if isinstance(source, Scattered) else None
 
         def copy(slot: int, chunk: int) -> None:
             lane.copy_now(target(slot, chunk), source(slot, chunk), sizes[chunk])
             hands.moved += sizes[chunk]
 
-        hands.pool = copy
+        def copy_each(slot: int, chunk: int) -> None:
+            for to, address, length in parts(chunk, target(slot, chunk)) if parts else ():
+                lane.copy_now(to, address, length)
+                hands.moved += length
+
+        hands.pool = copy_each if parts else copy
 
     return Stage("driver", equip)
 
 
 def _copy(bound: Bound, hands: Hands, before: Address | None, after: Address | None) -> None:
-    """One worker's memcpy between plain memory and its slot."""
+    """One worker's memcpy between plain memory and its slot, into which pieces are packed."""
     source, target, sizes = needed(before), needed(after), bound.chunks.sizes
+    gather = source.gather if isinstance(source, Scattered) else None
 
     def copy(slot: int, chunk: int) -> None:
-        copy_memory(target(slot, chunk), source(slot, chunk), sizes[chunk])
+        if gather is not None:
+            gather(chunk, target(slot, chunk))
+        else:
+            copy_memory(target(slot, chunk), source(slot, chunk), sizes[chunk])
 
     hands.pool = logged(copy, hands, sizes)
 

@@ -86,8 +86,23 @@ EXECUTABLE: frozenset[str] = frozenset(
 )
 """What this version's engine can do; the others are predicted only."""
 
+GATHER: frozenset[str] = frozenset(
+    {
+        "pinned",
+        "registered",
+        "staged",
+        "pageable",
+        "write_combined",
+        "buffered",
+        "peer",
+        "host_staged",
+    }
+)
+"""What this version's engine can do with bytes that lie in pieces."""
+
 __all__ = [
     "EXECUTABLE",
+    "GATHER",
     "INSIDE",
     "NAMES",
     "STRATEGIES",

@@ -25,10 +25,12 @@ def _lacks(crossing: Crossing) -> str | None:
 
 def _stages(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
     table = crossing.ram.copy_rates[_table(crossing)]
-    copy = copy_stage(crossing, table, shape, shape.ring, dma=True)
+    packed = without_pieces(crossing)
     if crossing.inward:
-        return (copy, *engine(without_pieces(crossing), shape))
-    return (*engine(crossing, shape), copy)
+        copy = copy_stage(crossing, table, shape, shape.ring, dma=True)
+        return (copy, *engine(packed, shape))
+    # The engine takes the pieces one by one, and leaves them packed in the ring.
+    return (*engine(crossing, shape), copy_stage(packed, table, shape, shape.ring, dma=True))
 
 
 H2D = Strategy(

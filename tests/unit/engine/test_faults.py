@@ -238,7 +238,7 @@ def test_a_disk_without_room_is_told_beforehand(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_memory_without_room_is_told_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("planner.engine.ends.free_memory", lambda _host: 1000)
+    monkeypatch.setattr("planner.engine.room.free_memory", lambda _host: 1000)
     with pytest.raises(InfeasibleError, match="of host memory, 1 kB are free"):
         run_way("pinned in", SIZE, one_gpu())
 

@@ -63,10 +63,14 @@ def test_a_known_name_in_a_new_use_is_not_done_either() -> None:
     assert told["pinned", "direct"] == "direct: this engine cannot do it yet"
 
 
-def test_scattered_pieces_are_predicted_only() -> None:
+def test_scattered_pieces_go_by_copies() -> None:
     need = upload(4_000_000, "pinned", pieces=((4000, 1000),))
-    with pytest.raises(InfeasibleError, match="this engine cannot do it yet"):
-        narrowed(need)
+    found = narrowed(need)
+    assert found.best.way.names in {("pinned",), ("staged",)}
+    # Kernels that read in place take a range.
+    mapped = narrowed(upload(4_000_000, "mapped", pieces=((4000, 1000),)))
+    told = {r.strategies: r.reason for r in mapped.rejected()}
+    assert told["zero_copy",] == "zero_copy: this engine cannot do it yet"
 
 
 def test_a_pinned_strategy_that_the_engine_lacks_is_infeasible() -> None:
