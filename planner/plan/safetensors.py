@@ -24,8 +24,7 @@ LONGEST_HEADER: Final = 100_000_000
 
 _FEWEST_BYTES: Final = 2  # "{}"
 
-# Bits of one element of each dtype that the format names (its source, `tensor.rs`, enum Dtype).
-_BITS: Final = {
+BITS: Final = {
     **dict.fromkeys(("F64", "I64", "U64", "C64"), 64),
     **dict.fromkeys(("F32", "I32", "U32"), 32),
     **dict.fromkeys(("F16", "BF16", "I16", "U16"), 16),
@@ -33,6 +32,7 @@ _BITS: Final = {
     **dict.fromkeys(("F6_E2M3", "F6_E3M2"), 6),
     "F4": 4,
 }
+"""Bits of one element of each dtype that the format names (its source, `tensor.rs`, `Dtype`)."""
 
 
 class Tensor(NamedTuple):
@@ -152,7 +152,7 @@ def _tensor(path: Path, name: str, entry: Any) -> Tensor:
             raise _wrong(path, f'tensor "{name}" has {number!r} where a whole number belongs')
     for extent in shape:
         elements *= extent
-    bits = _BITS.get(dtype)
+    bits = BITS.get(dtype)
     if begin > end or (bits is not None and (end - begin) * 8 != elements * bits):
         raise _wrong(
             path, f'tensor "{name}" ({dtype}, shape {shape}) does not fit bytes {begin} to {end}'

@@ -18,11 +18,12 @@ Wanted = tuple[str, str, tuple[int, ...]]
 
 
 def write_weights(
-    path: Path, wanted: Iterable[Wanted], *, pad: int = 0, **metadata: str
+    path: Path, wanted: Iterable[Wanted], *, pad: int = 0, packed: bool = False, **metadata: str
 ) -> dict[str, NDArray[np.uint8]]:
     """A file with the tensors one behind the other; returns each one's bytes.
 
-    `pad` spaces lengthen the header, so that the data begins at another offset.
+    `pad` spaces lengthen the header, so that the data begins at another offset; `packed` writes it
+    as the format's own library does, without spaces elsewhere.
     """
     document: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
     held: dict[str, NDArray[np.uint8]] = {}
@@ -33,11 +34,16 @@ def write_weights(
         held[name] = random.integers(0, 2 if dtype == "BOOL" else 256, size, np.uint8)
         document[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [at, at + size]}
         at += size
-    write_raw(path, document, b"".join(one.tobytes() for one in held.values()), pad=pad)
+    write_raw(
+        path, document, b"".join(one.tobytes() for one in held.values()), pad=pad, packed=packed
+    )
     return held
 
 
-def write_raw(path: Path, document: Mapping[str, Any], data: bytes, *, pad: int = 0) -> None:
+def write_raw(
+    path: Path, document: Mapping[str, Any], data: bytes, *, pad: int = 0, packed: bool = False
+) -> None:
     """A file whose header says what it is told to say."""
-    raw = json.dumps(document).encode() + b" " * pad
+    between = (",", ":") if packed else None
+    raw = json.dumps(document, separators=between).encode() + b" " * pad
     path.write_bytes(len(raw).to_bytes(8, "little") + raw + data)

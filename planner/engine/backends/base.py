@@ -158,8 +158,11 @@ class Backend(Protocol):
     def unregister(self, address: int) -> None:
         """Undo `register`."""
 
-    def lane(self, engine: Engine, slots: int, *, spin: bool = True) -> Lane:
-        """A lane of the calling worker; `spin` burns a core in `wait` for a quicker answer."""
+    def lane(self, engine: Engine, slots: int, *, spin: bool = True, timed: bool = True) -> Lane:
+        """A lane of the calling worker; `spin` burns a core in `wait` for a quicker answer.
+
+        One that is not `timed` logs nothing and costs less a chunk.
+        """
 
     def kernel_lane(self, gpu: int, slots: int, *, spin: bool = True) -> KernelLane:
         """A lane of kernels on the GPU; it reaches registered, managed and its own memory."""

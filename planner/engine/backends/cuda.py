@@ -177,10 +177,13 @@ class CudaBackend:
             self._registered.discard(address)
         self._rt.hostUnregister(address)
 
-    def lane(self, engine: Engine, slots: int, *, spin: bool = True) -> CudaLane:
+    def lane(
+        self, engine: Engine, slots: int, *, spin: bool = True, timed: bool = True
+    ) -> CudaLane:
         """A stream on the engine's device."""
-        self._require_clock(engine.gpu)
-        return CudaLane(self, engine, slots, spin=spin)
+        if timed:
+            self._require_clock(engine.gpu)
+        return CudaLane(self, engine, slots, spin=spin, timed=timed)
 
     def _require_clock(self, gpu: int) -> None:
         if gpu not in self._clock:

@@ -44,11 +44,14 @@ class CudaLane:
         "_quick",
         "_rt",
         "_stream",
+        "_timed",
         "engine",
         "log",
     )
 
-    def __init__(self, backend: Owner, engine: Engine, slots: int, *, spin: bool) -> None:
+    def __init__(
+        self, backend: Owner, engine: Engine, slots: int, *, spin: bool, timed: bool = True
+    ) -> None:
         cupy = backend.cupy
         backend.attach(engine.gpu)
         self._backend = backend
@@ -60,7 +63,10 @@ class CudaLane:
         self._stream = cupy.cuda.Stream(non_blocking=True)
         self._ptr = self._stream.ptr
         # An event that blocks lets the core go while it waits, and answers some 20 us later.
-        self._holders = [cupy.cuda.Event(block=not spin) for _ in range(slots)]
+        self._timed = timed
+        self._holders = [
+            cupy.cuda.Event(block=not spin, disable_timing=not timed) for _ in range(slots)
+        ]
         self._events = [event.ptr for event in self._holders]
         self._flying = [False] * slots
         self._issued = [0.0] * slots
@@ -109,8 +115,9 @@ class CudaLane:
         if self._flying[slot]:
             self._quick.wait(self._events[slot])
             self._flying[slot] = False
-            self.log.append(self._issued[slot])
-            self.log.append(self._backend.when(self.engine.gpu, self._events[slot]))
+            if self._timed:
+                self.log.append(self._issued[slot])
+                self.log.append(self._backend.when(self.engine.gpu, self._events[slot]))
 
     def arrived(self, slot: int) -> None:
         """Block until the slot's copy has arrived, without taking it off the worker's hands."""

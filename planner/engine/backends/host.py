@@ -89,7 +89,14 @@ class HostBackend:
         if size is not None:
             _lock("munlock", address, size)
 
-    def lane(self, engine: Engine, slots: int, *, spin: bool = True) -> HostLane:  # noqa: ARG002
+    def lane(
+        self,
+        engine: Engine,
+        slots: int,
+        *,
+        spin: bool = True,  # noqa: ARG002
+        timed: bool = True,  # noqa: ARG002 - the engine's thread looks at the clock anyway
+    ) -> HostLane:
         """A lane; its engine's thread starts with the first."""
         return HostLane(engine, self._server(engine), slots)
 

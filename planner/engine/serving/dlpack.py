@@ -52,6 +52,19 @@ DTYPES: Final[dict[str, DType]] = {
 """The dtypes of safetensors whose elements are whole bytes, by the names of its headers."""
 
 
+def width_of(dtype: str) -> int:
+    """Bytes that an address must be a multiple of for a dtype; 1 where DLPack has no layout.
+
+    >>> width_of("F32"), width_of("C64"), width_of("F4")
+    (4, 4, 1)
+    """
+    found = DTYPES.get(dtype)
+    if found is None:
+        return 1
+    # A complex number is two floats, and aligned like one.
+    return found.bits // (16 if dtype == "C64" else 8)
+
+
 class _Device(ctypes.Structure):
     _fields_ = (("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32))
 

@@ -13,13 +13,15 @@ from planner.engine.serving.ends import Cache, FileEnd, MemoryEnd
 from planner.engine.serving.parts import Part
 from planner.errors import InputError
 from planner.plan.paths import paths_of
-from planner.plan.safetensors import LENGTH_BYTES, Header, Tensor, parse_header, read_raw
+from planner.plan.safetensors import LENGTH_BYTES, Header, parse_header, read_raw
+from planner.plan.safetensors_index import Index, index_of
 
 ALIGN: Final = 256
 """Bytes that a chosen tensor's place is a multiple of, like what cudaMalloc returns."""
 SOON: Final = 256 << 10
-"""Bytes of headers that are parsed before the bytes move: 8 ms at most. A longer one would keep
-the interpreter from the workers: json lets nobody else run, 0.3 s for 100,000 tensors."""
+"""Bytes of a header that may be parsed as JSON while the bytes move: 8 ms at most. A longer one
+would keep the interpreter from the workers: json lets nobody else run, 0.3 s for 100,000 tensors.
+"""
 
 
 @dataclass
@@ -35,6 +37,7 @@ class LoadedFile:
     size: int
     target: MemoryEnd
     header: Header | None = None
+    index: Index | None = None
     places: Mapping[str, int] | None = None
     memory: Memory | None = None
     ranges: list[tuple[int, int, int]] = field(default_factory=list)
@@ -43,6 +46,16 @@ class LoadedFile:
     def data_offset(self) -> int:
         """Where in the file the tensors' bytes begin."""
         return LENGTH_BYTES + len(self.raw)
+
+    def look(self) -> None:
+        """Index the header, or parse it if it is short; may be called while the bytes move.
+
+        Raises `InputError`.
+        """
+        if self.header is None and self.index is None:
+            self.index = index_of(self.raw, self.size)
+            if self.index is None and len(self.raw) <= SOON:
+                self.parse()
 
     def parse(self) -> Header:
         """The checked header, parsed once; raises `InputError`."""
@@ -55,14 +68,6 @@ class LoadedFile:
         """What is read of the file."""
         base = self.data_offset
         return [Part(source, base + at, self.target, to, size) for at, to, size in self.ranges]
-
-    def tensors(self) -> Iterable[tuple[Tensor, int]]:
-        """The chosen tensors, and where in the target each begins."""
-        header = self.parse()
-        if self.places is None:
-            return ((tensor, tensor.begin) for tensor in header.tensors)
-        places = self.places
-        return ((t, places[t.name]) for t in header.tensors if t.name in places)
 
 
 def find_files(paths: Any) -> list[LoadedFile]:
@@ -112,11 +117,6 @@ def choose(files: Sequence[LoadedFile], names: Iterable[str]) -> None:
         )
 
 
-def parse_soon(files: Sequence[LoadedFile]) -> bool:
-    """Whether the headers are short enough to be parsed before the bytes move."""
-    return sum(len(file.raw) for file in files) <= SOON
-
-
 def open_files(files: Sequence[LoadedFile], cache: Cache) -> list[FileEnd]:
     """Every file opened; none stays open where one cannot be."""
     ends: list[FileEnd] = []
@@ -127,32 +127,3 @@ def open_files(files: Sequence[LoadedFile], cache: Cache) -> list[FileEnd]:
             end.close()
         raise
     return ends
-
-
-def entries(files: Sequence[LoadedFile]) -> dict[str, tuple[Tensor, Memory, int]]:
-    """All tensors by name; raises `InputError` where two files have one of the same name."""
-    found: dict[str, tuple[Tensor, Memory, int]] = {}
-    count = 0
-    for file in files:
-        memory = file.memory
-        if memory is None:
-            raise RuntimeError("a file's tensors are asked for before its memory was made")
-        held = {tensor.name: (tensor, memory, start) for tensor, start in file.tensors()}
-        count += len(held)
-        found |= held
-    if count != len(found):
-        name = _twice(files)
-        raise InputError(
-            f'several files have a tensor "{name}"', hint="load them one by one, or choose tensors"
-        )
-    return found
-
-
-def _twice(files: Sequence[LoadedFile]) -> str:
-    seen: set[str] = set()
-    for file in files:
-        for tensor, _ in file.tensors():
-            if tensor.name in seen:
-                return tensor.name
-            seen.add(tensor.name)
-    return ""

@@ -8,6 +8,7 @@ from itertools import count
 from threading import Event
 from typing import Any, Final, Literal
 
+from planner.engine import files
 from planner.engine.backends.base import Engine, Lane
 from planner.engine.memory import copy_memory
 from planner.engine.ops import DMA, POOL, SHAPES, WAIT, Op
@@ -55,8 +56,9 @@ class Job:
     """Chunks that go one way.
 
     `prepare` makes the memory that the call allocates, beside the first reads; `ready` is set when
-    it has. `issued` is set once the last copy stands in its queue. `behind` are events of other
-    streams that copies wait for; `began`, `ended` the clock.
+    it has. `survey` looks at the files afterwards, while workers read them. `issued` is set once
+    the last copy stands in its queue. `behind` are events of other streams that copies wait for;
+    `began`, `ended` the clock.
     """
 
     way: Way
@@ -64,6 +66,7 @@ class Job:
     shape: Shape
     engine: Engine | None = None
     prepare: Callable[[], None] = lambda: None
+    survey: Callable[[], None] = lambda: None
     behind: tuple[Any, ...] = ()
     budget: int | None = None
     stop: Stop = field(default_factory=Stop)
@@ -80,6 +83,11 @@ class Job:
         if self.way == "host":
             return any(isinstance(part.source, FileEnd) for c in self.chunks for part in c)
         return self.way in ("in", "out")
+
+    @property
+    def aside(self) -> int:
+        """How many threads of the pool only prepare: one, where workers read meanwhile."""
+        return 1 if self.way == "in" else 0
 
     def worker(self, numbers: Iterator[int]) -> Iterator[Op]:
         """What one worker does: the generator of the way's shape."""
@@ -110,6 +118,9 @@ class Hands:
         self.lane: Lane | None = None
         # (end of the copy that is not in the slot, offset in it, address in the slot, bytes)
         self._copies: list[list[tuple[MemoryEnd, int, int, int]]] = [[] for _ in hand.addresses]
+        self._usual = job.shape.chunk_bytes
+        # What preadv takes for a chunk of the usual size.
+        self._whole = [[view[: self._usual]] for view in hand.views]
 
     def operations(self) -> list[Operation]:
         """The worker's operations, by the code that its generator yields."""
@@ -130,20 +141,24 @@ class Hands:
     def _fill(self, slot: int, chunk: int) -> None:
         """Bring a chunk's parts into the slot."""
         hand, parts, copies = self.hand, self.chunks[chunk], self._copies[slot]
-        view, base = hand.views[slot], hand.addresses[slot]
         copies.clear()
         if len(parts) == 1:
             source, start, target, to, size = parts[0]
-            lead = 0
-            if isinstance(source, FileEnd) and source.wants_direct(start, size):
-                lead = source.read_direct(view, start, size)
+            place = hand.addresses[slot]
+            if not isinstance(source, FileEnd):
+                into_slot(source, start, size, place, hand.views[slot])
+            elif source.asks and source.wants_direct(start, size):
+                place += source.read_direct(hand.views[slot], start, size)
                 hand.direct += size
             else:
-                into_slot(source, start, size, base, view[:size])
-                hand.buffered += size if isinstance(source, FileEnd) else 0
-            copies.append((_memory(target), to, base + lead, size))
+                whole = self._whole[slot]
+                if size != self._usual or files.preadv(source.fd, whole, start) != size:
+                    source.read(hand.views[slot][:size], start)
+                hand.buffered += size
+            copies.append((target, to, place, size))  # type: ignore[arg-type]
             hand.moved += size
             return
+        view, base = hand.views[slot], hand.addresses[slot]
         at = 0
         for source, start, target, to, size in parts:
             into_slot(source, start, size, base + at, view[at : at + size])

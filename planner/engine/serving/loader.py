@@ -18,6 +18,7 @@ from planner.engine.serving.choice import Chooser
 from planner.engine.serving.classify import is_path, source_of, target_of
 from planner.engine.serving.desk import Call, Desk
 from planner.engine.serving.ends import Cache, End, FileEnd, MemoryEnd, close_all
+from planner.engine.serving.entries import Entries
 from planner.engine.serving.future import TransferFuture
 from planner.engine.serving.job import Job
 from planner.engine.serving.opening import device_index, open_for
@@ -26,7 +27,7 @@ from planner.engine.serving.planned import Source
 from planner.engine.serving.report import LoadReport
 from planner.engine.serving.route import jobs_for
 from planner.engine.serving.shape import MIB
-from planner.engine.serving.tensors import TensorMap, misaligned
+from planner.engine.serving.tensors import TensorMap
 from planner.errors import InputError
 
 if TYPE_CHECKING:
@@ -86,18 +87,17 @@ class Loader(AbstractContextManager["Loader"]):
         files = weights.find_files(path)
         if tensors is not None:
             weights.choose(files, [tensors] if isinstance(tensors, str) else tensors)
-        elif weights.parse_soon(files):
-            for file in files:
-                file.parse()
         size = sum(size for file in files for _, _, size in file.ranges)
         sources = weights.open_files(files, cache)
         call = self._load_call(files, sources, gpu, size, machine, budget)
         call.asked = asked
         future = self._desk.submit(call)
         try:
-            if not self._desk.is_open and gpu is not None:
-                # The context takes longer than the parsing, and the readers are in the kernel.
-                for file in files:
+            cold = not self._desk.is_open and gpu is not None
+            for file in files:
+                file.look()
+                if cold and file.index is None:
+                    # The context takes longer than the parsing; the readers are in the kernel.
                     file.parse()
             report = _await(future, call, path, progress)
             return _mapping(files, report, asked)
@@ -178,6 +178,7 @@ class Loader(AbstractContextManager["Loader"]):
             engine = None if gpu is None else Engine("h2d", gpu)
             job = Job("host" if gpu is None else "in", chunks, shape, engine, budget=most)
             job.prepare = lambda: self._allocate(files, gpu)
+            job.survey = lambda: _survey(sources)
             if gpu is None:
                 self._allocate(files, None)
                 job.prepare = lambda: None
@@ -219,6 +220,12 @@ class Loader(AbstractContextManager["Loader"]):
         from planner.engine.backends.cuda_foreign import is_pinned
 
         return is_pinned(end.address, end.size)
+
+
+def _survey(sources: Sequence[FileEnd]) -> None:
+    """Look once at all of each file."""
+    for source in sources:
+        source.survey()
 
 
 def _check_cache(cache: str) -> None:
@@ -291,12 +298,9 @@ def _settle(future: TransferFuture) -> None:
 def _mapping(files: Sequence[weights.LoadedFile], report: LoadReport, asked: float) -> TensorMap:
     """The tensors by name, once all bytes are there."""
     start = perf_counter()
-    found = weights.entries(files)
-    count = sum(misaligned(entry, memory.address + at) for entry, memory, at in found.values())
+    found = Entries(files)
+    count = found.misaligned()
     now = perf_counter()
     setup = {**report.setup_s, "read the header": now - start}
     report = replace(report, seconds=now - asked, setup_s=setup, misaligned=count)
-    metadata: dict[str, str] = {}
-    for file in files:
-        metadata |= file.parse().metadata
-    return TensorMap(found, report, metadata)
+    return TensorMap(found, report, found.metadata)

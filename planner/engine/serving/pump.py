@@ -1,9 +1,10 @@
 """The pool behind all calls: threads, a ring and lanes that stay from one job to the next.
 
 Nothing is made before it is needed, and the slow parts are made beside the first reads: while
-workers fill their slots, the first of them opens the backend (on a cold start the CUDA context and
-CuPy) and allocates the destination. A slot is registered by its own worker before its first copy:
-the read has touched it by then.
+workers fill their slots, the thread that runs the job opens the backend (on a cold start the CUDA
+context and CuPy) and allocates the destination. It fills no slots itself where others read into
+the ring: a worker that comes late holds up the copies of its chunks. A slot is registered by its
+own worker before its first copy: the read has touched it by then.
 """
 
 from __future__ import annotations
@@ -76,8 +77,10 @@ class Pump:
         def work(number: int) -> None:
             if number == 0:
                 self._prepare(job)
-            if number < job.shape.workers and not job.stop.asked:
-                self._drive(job, self._hands[number], numbers)
+                job.survey()
+            hand = number - job.aside
+            if 0 <= hand < job.shape.workers and not job.stop.asked:
+                self._drive(job, self._hands[hand], numbers)
 
         switch = sys.getswitchinterval()
         sys.setswitchinterval(min(switch, SWITCH_S))
@@ -156,7 +159,8 @@ class Pump:
         lane = hand.lanes.get(engine)
         if lane is None:
             spin = job.shape.workers < len(os.sched_getaffinity(0))
-            lane = hand.lanes[engine] = bank.backend.lane(engine, self._depth, spin=spin)
+            lane = bank.backend.lane(engine, self._depth, spin=spin, timed=False)
+            hand.lanes[engine] = lane
         if job.behind:
             from planner.engine.backends.cuda_foreign import follow
 
@@ -174,11 +178,11 @@ class Pump:
     def _fit(self, job: Job) -> None:
         """Have enough workers, and slots that are large enough but within the budget."""
         shape, ring = job.shape, self._ring
-        if self._team is None or self._team.size < shape.workers:
+        if self._team is None or self._team.size < shape.workers + job.aside:
             if self._team is not None:
                 self._team.close()
             self._drop_lanes()
-            self._team = Team(shape.workers, _NOBODY, "planner pool")
+            self._team = Team(shape.workers + job.aside, _NOBODY, "planner pool")
             self._hands += [Hand(k) for k in range(len(self._hands), shape.workers)]
         if self._depth < shape.depth:
             self._drop_lanes()

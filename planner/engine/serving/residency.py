@@ -43,9 +43,14 @@ Share = Callable[[int, int], float | None]
 
 def residency(fd: int) -> Share:
     """The way to ask about one open file."""
-    if not _is_overlay(fd) and _cachestat(fd, 0, PAGE) is not None:
+    if counts_pages(fd):
         return lambda offset, length: _cachestat(fd, offset, length)
     return lambda offset, length: _probe(fd, offset, length)
+
+
+def counts_pages(fd: int) -> bool:
+    """Whether the kernel tells the cached pages of a file: one call for any range, then."""
+    return not _is_overlay(fd) and _cachestat(fd, 0, PAGE) is not None
 
 
 def _is_overlay(fd: int) -> bool:

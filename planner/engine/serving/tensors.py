@@ -186,7 +186,7 @@ class TensorMap(Mapping[str, Tensor]):
 
     def __init__(
         self,
-        entries: dict[str, tuple[Entry, Memory, int]],
+        entries: Mapping[str, tuple[Entry, Memory, int]],
         report: LoadReport,
         metadata: Mapping[str, str],
     ) -> None:
@@ -215,9 +215,4 @@ class TensorMap(Mapping[str, Tensor]):
 
 def misaligned(entry: Entry, address: int) -> bool:
     """Whether a tensor at that address is in the way of its own dtype's alignment."""
-    dtype = dlpack.DTYPES.get(entry.dtype)
-    if dtype is None:
-        return False
-    # A complex number is two floats, and aligned like one.
-    width = dtype.bits // (16 if entry.dtype == "C64" else 8)
-    return entry.end > entry.begin and address % width != 0
+    return entry.end > entry.begin and address % dlpack.width_of(entry.dtype) != 0

@@ -188,8 +188,10 @@ class Logging(HostBackend):
         super().__init__()
         self.notes: list[tuple[str, str]] = []
 
-    def lane(self, engine: Engine, slots: int, *, spin: bool = True) -> HostLane:
-        plain = super().lane(engine, slots, spin=spin)
+    def lane(
+        self, engine: Engine, slots: int, *, spin: bool = True, timed: bool = True
+    ) -> HostLane:
+        plain = super().lane(engine, slots, spin=spin, timed=timed)
         lane = Logged(engine, self._servers[engine.server], slots)
         lane.notes = self.notes
         lane.flow = threading.current_thread().name.split()[0]

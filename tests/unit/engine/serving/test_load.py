@@ -17,7 +17,7 @@ import pytest
 
 import planner
 from planner.engine import files
-from planner.engine.serving import ends, files as weights
+from planner.engine.serving import ends, files as weights, residency
 from planner.errors import ExecutionError, InfeasibleError, InputError, UnavailableError
 from tests.helpers.machines import one_gpu
 from tests.helpers.weights import write_raw, write_weights
@@ -246,17 +246,62 @@ def test_several_files_by_list_glob_folder_and_index(pool: planner.Loader, tmp_p
         pool.load([one, two])
 
 
-def test_a_hundred_thousand_tensors(pool: planner.Loader, tmp_path: Path) -> None:
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_hundred_thousand_tensors(
+    pool: planner.Loader, tmp_path: Path, packed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "m.safetensors"
-    held = write_weights(path, [(f"layer.{k}.weight", "U8", (3,)) for k in range(100_000)])
+    wanted = [(f"layer.{k}.weight", "U8", (3,)) for k in range(100_000)]
+    held = write_weights(path, wanted, packed=packed)
+    if packed:  # then the JSON parser has nothing to do
+        monkeypatch.setattr(weights, "parse_header", None)
     start = process_time()
     found = pool.load(path)
     spent = process_time() - start
     assert len(found) == 100_000
     assert same(found["layer.99999.weight"], held["layer.99999.weight"])
     assert same(found["layer.0.weight"], held["layer.0.weight"])
-    # About half a second; making every view, or collecting garbage meanwhile, takes seconds.
+    assert "layer.100000.weight" not in found
+    # Half a second at most; making every view, or collecting garbage meanwhile, takes seconds.
     assert spent < 5.0
+
+
+def test_packed_headers_give_the_same_tensors(pool: planner.Loader, tmp_path: Path) -> None:
+    one, two = tmp_path / "model-1.safetensors", tmp_path / "model-2.safetensors"
+    wanted = [("ü", "U8", (7,)), ("f", "F32", (9,)), ("s", "F64", ()), ("n", "I8", (0, 4))]
+    held = write_weights(one, wanted, packed=True, kind="x")
+    more = write_weights(two, [("b", "U8", (1,)), ("c", "C64", (8,))], packed=True, other="y")
+    for device in (0, "cpu"):
+        found = pool.load(one, device)
+        assert list(found) == ["ü", "f", "s", "n"]
+        assert found["n"].shape == (0, 4)
+        assert all(same(found[name], held[name]) for name in found)
+        assert found.report.misaligned == 2  # f at 7, s at 43
+        assert found.metadata == {"kind": "x"}
+    both = pool.load([one, two])
+    assert list(both) == ["ü", "f", "s", "n", "b", "c"]
+    assert all(same(both[name], (held | more)[name]) for name in both)
+    assert both.report.misaligned == 3
+    assert both.metadata == {"kind": "x", "other": "y"}
+    assert list(pool.load(two, tensors=["c"])) == ["c"]
+    write_weights(two, [("f", "U8", (1,))], packed=True)
+    with pytest.raises(InputError, match='several files have a tensor "f"'):
+        pool.load([one, two])
+
+
+def test_a_cached_file_is_asked_about_once(tmp_path: Path) -> None:
+    path = tmp_path / "m.bin"
+    path.write_bytes(bytes(3 * SMALLEST))
+    end = ends.FileEnd(str(path))
+    try:
+        if not residency.counts_pages(end.fd):
+            pytest.skip("the kernel does not count this file's pages")
+        assert end.asks
+        end.survey()
+        assert not end.asks
+        assert not end.wants_direct(0, SMALLEST)
+    finally:
+        end.close()
 
 
 LIES: dict[str, tuple[dict[str, Any], int, str]] = {
@@ -280,15 +325,16 @@ LIES: dict[str, tuple[dict[str, Any], int, str]] = {
 }
 
 
+@pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("long", [False, True])
 @pytest.mark.parametrize("lie", LIES)
 def test_a_lying_header_is_told_and_frees_everything(
-    pool: planner.Loader, tmp_path: Path, lie: str, long: bool
+    pool: planner.Loader, tmp_path: Path, lie: str, long: bool, packed: bool
 ) -> None:
     document, data, told = LIES[lie]
     path = tmp_path / "m.safetensors"
-    # A long header is parsed only after the bytes have moved.
-    write_raw(path, document, bytes(data), pad=300 * KIB if long else 0)
+    # A long header that has no index is parsed only after the bytes have moved.
+    write_raw(path, document, bytes(data), pad=300 * KIB if long else 0, packed=packed)
     whole = tmp_path / "n.safetensors"
     write_weights(whole, [("a", "U8", (8,))])
     bank = pool.load(whole)["a"].memory.bank
