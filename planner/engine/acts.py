@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from planner.engine.backends.null import Track
 from planner.engine.queue import Queue
 from planner.engine.strategies.base import cut
 from planner.machine.topology import Topology
 from planner.model.arrange import Arrangement, Lane
+from planner.model.copier import Copier
+from planner.model.movement import Movement
 from planner.model.needs import Demand
 from planner.model.saved import arrangement_of
 from planner.model.stage import Stage
@@ -62,7 +65,7 @@ def _acts(arrangement: Arrangement) -> list[Act]:
     if lane.streamed:
         return [_act(lane.need.size, [_route(lane)], _lead(lane))]
     pairs = zip(lane.movements, lane.candidate.shapes, strict=True)
-    return [replace(_act(m.size, [(m.stages(s), s)], m.lead(s)), tail=m.tail) for m, s in pairs]
+    return [replace(_act(m.size, [_Course((m,), s)], m.lead(s)), tail=m.tail) for m, s in pairs]
 
 
 def _lead(lane: Lane) -> float:
@@ -71,23 +74,39 @@ def _lead(lane: Lane) -> float:
     return max(movement.lead(shape) for movement, shape in pairs)
 
 
-def _route(lane: Lane) -> tuple[tuple[Stage, ...], Shape]:
+class _Course(NamedTuple):
+    """Movements that hand over chunk by chunk, in one shape."""
+
+    movements: tuple[Movement, ...]
+    shape: Shape
+
+    def track(self, sizes: Sequence[int]) -> Track:
+        """What workers do of chunks of these sizes."""
+        shape = self.shape
+        each = [(movement, movement.stages(shape)) for movement in self.movements]
+        copiers = {
+            name: Copier(movement, shape, name)
+            for movement, stages in each
+            for name in {name for stage in stages for name in stage.charges}
+            if name.endswith(".copy")
+        }
+        stages = tuple(stage for _, own in each for stage in own)
+        return Track(stages, sizes, shape.workers, shape.depth, copiers)
+
+
+def _route(lane: Lane) -> _Course:
     """All stages of a lane whose movements hand over chunk by chunk, or of which one moves."""
     pairs = list(zip(lane.movements, lane.candidate.shapes, strict=True))
-    moving = [
-        (movement.stages(shape), shape) for movement, shape in pairs if movement.stages(shape)
-    ]
-    return tuple(stage for stages, _ in moving for stage in stages), moving[0][1]
+    moving = [(movement, shape) for movement, shape in pairs if movement.stages(shape)]
+    return _Course(tuple(movement for movement, _ in moving), moving[0][1])
 
 
-def _act(size: int, routes: Sequence[tuple[tuple[Stage, ...], Shape]], lead: float) -> Act:
+def _act(size: int, courses: Sequence[_Course], lead: float) -> Act:
     if not size:
-        empty = tuple(Track(stages, (), s.workers, s.depth) for stages, s in routes)
-        return Act(empty, None)
-    queue = Queue(partial(cut, size), size, [shape.chunk for _, shape in routes])
+        return Act(tuple(course.track(()) for course in courses), None)
+    queue = Queue(partial(cut, size), size, [course.shape.chunk for course in courses])
     tracks = tuple(
-        Track(stages, table.sizes, shape.workers, shape.depth)
-        for (stages, shape), table in zip(routes, queue.tables, strict=True)
+        course.track(table.sizes) for course, table in zip(courses, queue.tables, strict=True)
     )
     return Act(tracks, queue, lead)
 

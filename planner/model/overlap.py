@@ -19,10 +19,9 @@ from itertools import pairwise
 from planner.machine.replicate import members
 from planner.machine.schema import Machine
 from planner.model.build import Build
+from planner.model.copier import Copier
 from planner.model.fluid import Fluid
-from planner.model.movement import Movement
 from planner.model.simulate import FluidResult
-from planner.model.strategies import Shape
 
 Key = tuple[int, int, int]
 """(job, lane, step): the same movement in all its repeats."""
@@ -54,35 +53,9 @@ def refine(made: Build, machine: Machine, result: FluidResult, present: Correcti
     )
 
 
-class _Copier:
-    """A movement with a copy stage: its workers, its ring, and its charge at other totals."""
-
-    def __init__(self, movement: Movement, shape: Shape, resource: str, times: int) -> None:
-        self.movement, self.shape, self.resource = movement, shape, resource
-        self.times = times
-        self.own = self.charge(shape.workers, shape.ring)
-        self._known: dict[tuple[int, int], tuple[float, float]] = {}
-
-    def charge(self, workers: int, ring: int) -> float:
-        """Seconds of the host's copying per byte if all had these workers and this ring."""
-        chunk = max(1, ring // (workers * self.shape.depth))
-        probe = Shape(chunk, self.shape.depth, workers)
-        stages = self.movement.stages(probe)
-        return sum(stage.charges.get(self.resource, 0.0) for stage in stages)
-
-    def among(self, workers: int, ring: int) -> tuple[float, float]:
-        """Factor of the charge, and seconds per byte of its own workers, among all these."""
-        if (workers, ring) == (self.shape.workers, self.shape.ring):
-            return 1.0, self.own
-        if (workers, ring) not in self._known:
-            both = self.charge(workers, ring) / self.own, self.charge(self.shape.workers, ring)
-            self._known[workers, ring] = both
-        return self._known[workers, ring]
-
-
-def _copiers(made: Build, machine: Machine, keys: Sequence[Key]) -> dict[str, dict[Key, _Copier]]:
+def _copiers(made: Build, machine: Machine, keys: Sequence[Key]) -> dict[str, dict[Key, Copier]]:
     """All copying movements by the host that copies."""
-    found: dict[str, dict[Key, _Copier]] = {}
+    found: dict[str, dict[Key, Copier]] = {}
     for job, lane, step in keys:
         arrangement, number = made.lanes[job, lane]
         own = arrangement.lanes[number]
@@ -90,7 +63,7 @@ def _copiers(made: Build, machine: Machine, keys: Sequence[Key]) -> dict[str, di
         for name in own.fluids[step].charges:
             if name.endswith(".copy"):
                 times = max(1, count // members(machine, name))
-                copier = _Copier(own.movements[step], own.candidate.shapes[step], name, times)
+                copier = Copier(own.movements[step], own.candidate.shapes[step], name, times)
                 if copier.own > 0:
                     found.setdefault(name, {})[job, lane, step] = copier
     return found
@@ -109,7 +82,7 @@ def _copies(
 
 
 def _swept(
-    copiers: Mapping[Key, _Copier], spans: Mapping[Key, Sequence[tuple[float, float]]]
+    copiers: Mapping[Key, Copier], spans: Mapping[Key, Sequence[tuple[float, float]]]
 ) -> dict[Key, tuple[float, float]]:
     changes = sorted(
         (time, turn, key)
@@ -118,7 +91,7 @@ def _swept(
         if end > start
         for time, turn in ((start, 1), (end, 0))
     )
-    active: dict[Key, _Copier] = {}
+    active: dict[Key, Copier] = {}
     sums = {key: [0.0, 0.0, 0.0] for key in copiers}
     for (now, turn, key), (then, _, _) in pairwise([*changes, (changes[-1][0], 0, (0, 0, 0))]):
         if turn:

@@ -187,20 +187,31 @@ def _lane(topology: Topology, need: Need, way: Way) -> Lane | None:
     return carried(topology.machine, lane)
 
 
+def _first_moving(way: Way) -> int:
+    """The number of the first movement that moves bytes: a mapping moves nothing by itself."""
+    moving = (k for k, movement in enumerate(way.movements) if movement.stages(Shape(1)))
+    return next(moving, 0)
+
+
 def _first_shape(way: Way, need: Need) -> Shape | None:
     """The shape that the first movement takes; one copy of everything is cut into chunks."""
-    movement = way.movements[0]
+    first = _first_moving(way)
+    movement = way.movements[first]
     if not movement.single:
         choice = choose_shape(movement, need)
         return None if isinstance(choice, str) else choice.shape
+    pins = need.pins
     shapes = [
         shape
-        for shape in (Shape(chunk, 2, 2) for chunk in CHUNKS)
+        for shape in (
+            Shape(chunk, pins.depth or 2, pins.workers or 2)
+            for chunk in ((pins.chunk,) if pins.chunk else CHUNKS)
+        )
         if shape.ring <= min(STAGING, need.size)
     ]
     if not shapes:
         return None
-    later = way.movements[1:]
+    later = way.movements[first + 1 :]
 
     def seconds(shape: Shape) -> float:
         """The way's own time, the last chunk's further hops, and half a chunk of uneven end."""
@@ -239,7 +250,9 @@ def _together(topology: Topology, need: Need, lanes: Sequence[Lane]) -> Arrangem
             shape = _first_shape(way, need)
             if shape is None:
                 return None
-            found.append(Lane(need, replace(lane.candidate, shapes=(shape,))))
+            first, shapes = _first_moving(way), lane.candidate.shapes
+            cut = (*shapes[:first], shape, *shapes[first + 1 :])
+            found.append(Lane(need, replace(lane.candidate, shapes=cut)))
     arrangement = Arrangement(tuple(found))
     return shared_out(topology, need, arrangement, [need.size / lane.seconds for lane in found])
 

@@ -7,7 +7,7 @@ first come, first served; what else flows share makes each of them slower while 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -16,6 +16,7 @@ from planner.engine.backends.virtual_clock import VirtualClock
 from planner.engine.budget import Buckets
 from planner.engine.ops import DMA, POOL, WAIT, Worker, worker_of
 from planner.errors import UnavailableError
+from planner.model.copier import Copier
 from planner.model.pipeline import Stage
 
 
@@ -35,12 +36,16 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """One route: its stages, what it gets from each place of the queue, workers and slots."""
+    """One route: its stages, what it gets from each place of the queue, workers and slots.
+
+    `copiers` are, by resource, its copies on hosts where others may copy at the same time.
+    """
 
     stages: Sequence[Stage]
     sizes: Sequence[int]
     workers: int
     depth: int
+    copiers: Mapping[str, Copier] = field(default_factory=dict)
 
 
 UNKNOWN: Final = float("inf")
@@ -97,6 +102,7 @@ class _Player:
     def start(self, worker: Worker, numbers: Iterator[int]) -> None:
         """Let all workers begin now."""
         self.left, depth = self.track.workers, self.track.depth
+        self._copying(1)
         for _ in range(self.left):
             now = self.clock.now
             arrived = [[now] * depth for _ in self.engines]
@@ -122,7 +128,12 @@ class _Player:
                 return
         self.left -= 1
         if self.left == 0:
+            self._copying(-1)
             self.done()
+
+    def _copying(self, turn: int) -> None:
+        for copier in self.track.copiers.values():
+            self.clock.copying(copier, turn)
 
     def _spaced(self, one: _Worker, code: int, slot: int, chunk: int) -> bool:
         """Take a new chunk from the buckets; whether the worker waits, and goes on by itself."""
@@ -210,7 +221,7 @@ class _Player:
     def _pool(self, start: float, chunk: int) -> float:
         """A worker serves a chunk itself; returns when it is done."""
         stage = self.stages[self.pool]
-        end = start + self.clock.claim(stage, start, self.chunks[chunk])
+        end = start + self.clock.claim(stage, start, self.chunks[chunk], self.track.copiers)
         self._served(self.pool, chunk, (start, end), end)
         return end
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 from itertools import count
 from typing import Final
 
+from planner.model.copier import Copier
 from planner.model.pipeline import Stage
 
 ROUNDING: Final = 1e-9
 """Shares that add up to 1 but for rounding are no contention."""
+NOBODY: Final[Mapping[str, Copier]] = {}
+"""Nothing that copies."""
 
 
 class VirtualClock:
@@ -26,6 +29,8 @@ class VirtualClock:
         self._classes: defaultdict[str, defaultdict[int, int]] = defaultdict(
             lambda: defaultdict(int)
         )
+        # By host's copies: workers and bytes of the rings of all that copy now.
+        self._copying: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
         self._events: list[tuple[float, bool, int, Callable[[], None]]] = []
         self._serial = count()
 
@@ -49,6 +54,12 @@ class VirtualClock:
         higher = any(n for other, n in self._classes[queue].items() if other > rank)
         return max(at, self.free.get(queue, 0.0)) if higher else at
 
+    def copying(self, copier: Copier, turn: int) -> None:
+        """A movement begins to copy (`turn` 1), or has ended (-1)."""
+        totals = self._copying[copier.resource]
+        totals[0] += turn * copier.shape.workers
+        totals[1] += turn * copier.shape.ring
+
     def serve(self, queue: str, at: float, stage: Stage, length: int) -> tuple[float, float]:
         """Queue `length` bytes for an engine at `at`; returns when the service starts and ends."""
         start = max(at, self.free.get(queue, 0.0))
@@ -61,23 +72,33 @@ class VirtualClock:
         end = self.free[queue] = start + seconds
         return start, end
 
-    def claim(self, stage: Stage, start: float, length: int) -> float:
+    def claim(
+        self, stage: Stage, start: float, length: int, copiers: Mapping[str, Copier] = NOBODY
+    ) -> float:
         """Seconds in which the stage serves `length` bytes beside all that is served at `start`.
 
         Each service asks for a share of the resources that it charges; where they are asked for
-        more than they have, it takes longer by that factor. What began before is not slowed any
-        more, which matters less the shorter the chunks are.
+        more than they have, it takes longer by that factor, and leaves as much of the others. What
+        began before is not slowed any more, which matters less the shorter the chunks are.
+        `copiers` say what the copies of a host take while others copy there too.
         """
-        alone = stage.seconds(length)
-        if alone <= 0 or not stage.charges:
+        alone, charges = stage.seconds(length), stage.charges
+        for name in copiers.keys() & charges.keys():
+            factor, own = copiers[name].among(*self._copying[name])
+            if factor != 1.0 or own != copiers[name].own:
+                # Its own workers on the caches that all share; and what all take together.
+                alone += copiers[name].shape.workers * length * (own - copiers[name].own)
+                charges = {**charges, name: charges[name] * factor}
+        if alone <= 0 or not charges:
             return alone
-        slower = 1.0
-        shares = {name: per * length / alone for name, per in stage.charges.items() if per > 0}
+        shares = {name: per * length / alone for name, per in charges.items() if per > 0}
+        loads = {}
         for name, share in shares.items():
             held = self._held[name] = [row for row in self._held[name] if row[1] > self.now]
-            slower = max(slower, share + sum(s for low, high, s in held if low <= start < high))
-        if slower <= 1 + ROUNDING:
-            slower = 1.0
+            load = share + sum(s for low, high, s in held if low <= start < high)
+            loads[name] = 1.0 if load <= 1 + ROUNDING else load
+        slower = max(loads.values(), default=1.0)
         for name, share in shares.items():
-            self._held[name].append((start, start + alone * slower, share))
+            asked = share * loads[name] / slower
+            self._held[name].append((start, start + alone * slower, asked))
         return alone * slower

@@ -11,6 +11,7 @@ from planner.engine.backends.null import Played, play
 from planner.engine.backends.virtual_clock import VirtualClock
 from planner.engine.execute import execute
 from planner.engine.measure import union
+from planner.machine.load import load_machine
 from planner.machine.schema import Machine
 from planner.model.estimate import estimate
 from planner.model.pipeline import Stage, exact, lengths
@@ -139,3 +140,25 @@ def test_each_engine_has_one_queue() -> None:
         play(clock, [stage], [1], (1, 1), lambda found: ends.append(found.finish))
     clock.run()
     assert ends == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("chunk", [4 * MIB, MIB])
+@pytest.mark.parametrize(("readers", "workers"), [(8, 2), (3, 4)])
+def test_readers_that_share_the_caches_come_to_the_estimate(
+    readers: int, workers: int, chunk: int
+) -> None:
+    """The copy capacity is that of all workers on all rings, not each flow's own.
+
+    Eight flows of two workers copy some five times as fast together as two workers alone. What
+    began before is not slowed any more, and at either end fewer copy: together less than three
+    chunks of each worker.
+    """
+    machine = load_machine("plans/machines/h200-8.yaml")
+    words = {"from": "disk0", "size": GB, "cache": "warm", "strategy": "buffered"}
+    words |= {"chunk": chunk, "workers": workers, "depth": 2, "via": ["host0"]}
+    flows = {f"f{k}": words | {"to": [f"gpu{k}"]} for k in range(readers)}
+    plan = Plan.model_validate({"flows": flows})
+    run = execute(plan, machine, estimate=estimate(plan, machine), backend="null", samples=1)
+    chunks = GB / chunk / workers
+    for flow in run.flows:
+        assert flow.steady_s == pytest.approx(flow.predicted_steady_s, rel=3 / chunks)

@@ -136,3 +136,14 @@ def test_two_links_of_the_real_machine(flow: dict[str, Any], least: float, most:
     single = estimate(plan_of({"a": {**flow, "via": ["host0", "pcie0"]}}), machine).flows[0]
     assert single.schedule.parts == ()
     assert least <= single.steady_s / best.steady_s <= most
+
+
+def test_a_registered_mapping_among_the_ways_is_cut_as_the_plan_pins_it() -> None:
+    machine = load_machine("plans/machines/h200-8.yaml")
+    pinned = {"chunk": 4 * MIB, "depth": 2, "workers": 2}
+    words = {"from": "disk0", "to": ["gpu0"], "size": GB, "cache": "warm", "strategy": "registered"}
+    flow = estimate(plan_of({"f": words | pinned}), machine).flows[0]
+    # The mapping moves nothing: only the copies out of it have chunks.
+    first = (flow.schedule.parts or (flow.schedule,))[0]
+    assert [hop.strategy for hop in first.hops] == ["mmap", "registered"]
+    assert first.hops[1].chunk_bytes == 4 * MIB
