@@ -18,6 +18,7 @@ from planner._version import VERSION
 __version__: Final = VERSION
 
 _HOME: Final = {
+    "Diff": "planner.results.diff",
     "Estimate": "planner.results",
     "ExecutionError": "planner.errors",
     "ExitCode": "planner.errors",
@@ -41,6 +42,7 @@ _HOME: Final = {
     "VerificationError": "planner.errors",
     "calibrate": "planner.engine.calibrate",
     "check": "planner.review.answers",
+    "diff": "planner.review.sides",
     "estimate": "planner.review.answers",
     "execute": "planner.review.answers",
     "load": "planner.engine.load",
@@ -52,6 +54,7 @@ _HOME: Final = {
 """Where each public name is defined."""
 
 __all__ = [
+    "Diff",
     "Estimate",
     "ExecutionError",
     "ExitCode",
@@ -76,6 +79,7 @@ __all__ = [
     "__version__",
     "calibrate",
     "check",
+    "diff",
     "estimate",
     "execute",
     "load",
@@ -114,7 +118,9 @@ if TYPE_CHECKING:
         Run as Run,
         Verdict as Verdict,
     )
+    from planner.results.diff import Diff as Diff
     from planner.review.answers import check as check, estimate as estimate, execute as execute
+    from planner.review.sides import diff as diff
 
 
 def __getattr__(name: str) -> Any:

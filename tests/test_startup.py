@@ -44,11 +44,11 @@ def loaded(*arguments: str) -> set[str]:
 def test_help_imports_nothing_heavy_and_no_verb(arguments: list[str]) -> None:
     modules = loaded(*arguments)
     assert not modules & HEAVY
-    verbs = {"check", "estimate", "execute", "calibrate", "schema"}
+    verbs = {"check", "estimate", "execute", "diff", "calibrate", "schema"}
     assert not {f"planner.cli.{verb}" for verb in verbs} & modules
 
 
-@pytest.mark.parametrize("verb", ["check", "estimate", "execute", "calibrate", "schema"])
+@pytest.mark.parametrize("verb", ["check", "estimate", "execute", "diff", "calibrate", "schema"])
 def test_the_help_of_a_verb_imports_that_verb_alone(verb: str) -> None:
     modules = loaded(verb, "--help")
     # Newer versions of typer read the types of options with pydantic.
@@ -74,6 +74,7 @@ UNUSED = {
     "planner.plan.safetensors",  # a file
     "planner.plan.settings",  # --set
     "planner.plan.sources",
+    "planner.results.diff",  # a comparison
 }
 
 

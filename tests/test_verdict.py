@@ -1,8 +1,8 @@
 """The sentence that is printed and the code that is returned always agree.
 
 Over all combinations of: objectives met, missed, unknown or none; data intact, damaged or not
-verified; prediction within its limit, beyond it, or not held to any. The code is worked out here
-from the printed words alone.
+verified; prediction within its limit, beyond it, or not held to any; regression beyond its limit,
+none, or no limit. The code is worked out here from the printed words alone.
 """
 
 from __future__ import annotations
@@ -11,14 +11,19 @@ import json
 import re
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from planner.cli import main
 from planner.errors import ExitCode
 from planner.results import Estimate, ObjectiveResult, Run
-from planner.review import answers
-from planner.review.verdict import estimate_verdict, run_verdict
+from planner.results.diff import Diff
+from planner.review import answers, sides
+from planner.review.compare import compare
+from planner.review.gate import parse_limit
+from planner.review.verdict import combine, estimate_verdict, run_verdict
 from tests.helpers import results
 
 MET = results.objective(passed=True)
@@ -38,6 +43,12 @@ OBJECTIVES = [
 VERIFIED = [True, False, None]
 LIMITS = [None, 1.2, 1.6]
 FACTORS = [1.0, 1.4, 0.7]
+GATES = [None, "5%", "1s"]
+GIVEN = {
+    "estimate": ["plans/llm_load.yaml"],
+    "execute": ["plans/llm_load.yaml"],
+    "diff": ["a.json", "b.json"],
+}
 
 
 def code_of(sentence: str) -> int:
@@ -46,6 +57,8 @@ def code_of(sentence: str) -> int:
         return 6
     if "missed" in sentence:
         return 10
+    if "Regression beyond" in sentence:
+        return 11
     return 12 if "off by" in sentence else 0
 
 
@@ -79,16 +92,68 @@ def test_runs_agree(
         _agree("execute", judged, capsys)
 
 
-def _agree(verb: str, result: Estimate | Run, capsys: pytest.CaptureFixture[str]) -> None:
+def _agree(verb: str, result: Estimate | Run | Diff, capsys: pytest.CaptureFixture[str]) -> None:
     """Text, quiet text and JSON all say what the process returns."""
-    code = main([verb, "plans/llm_load.yaml"])
+    given = GIVEN[verb]
+    code = main([verb, *given])
     last = capsys.readouterr().out.splitlines()[-1]
     assert code == code_of(last) == result.verdict.exit_code
-    assert main([verb, "plans/llm_load.yaml", "-q"]) == code
+    assert main([verb, *given, "-q"]) == code
     assert capsys.readouterr().out.splitlines() == [last]
-    assert main([verb, "plans/llm_load.yaml", "--json"]) == code
+    assert main([verb, *given, "--json"]) == code
     verdict = json.loads(capsys.readouterr().out)["verdict"]
+    parts = verdict.pop("parts")
     assert verdict == {"passed": code == 0, "exit_code": code, "sentence": last}
+    assert " ".join(part["sentence"] for part in parts) == last
+    assert combine(part["exit_code"] for part in parts) == code
+    _markdown_and_junit_agree(verb, code, last, capsys)
+
+
+def _markdown_and_junit_agree(
+    verb: str, code: int, last: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first line of the Markdown carries mark and sentence; the suite fails with the code."""
+    with TemporaryDirectory() as folder:
+        xml = Path(folder, "junit.xml")
+        words = [*GIVEN[verb], "--format", "markdown", "--junit", str(xml)]
+        assert main([verb, *words]) == code
+        first = capsys.readouterr().out.splitlines()[0]
+        suite = ET.parse(xml).getroot()  # noqa: S314 - our own
+    mark, _, said = first.rpartition(" · ")[2].partition(" ")
+    assert mark == ("✗" if code else "✓")
+    assert code_of(said) == code
+    assert last.rstrip(".").endswith(said.replace("\\", ""))
+    assert (int(suite.attrib["failures"]) > 0) == (code != 0)
+    assert len(suite.findall(".//failure")) == int(suite.attrib["failures"])
+
+
+@pytest.mark.parametrize("objectives", OBJECTIVES)
+@pytest.mark.parametrize("limit", LIMITS)
+def test_comparisons_agree(
+    objectives: tuple[ObjectiveResult, ...],
+    limit: float | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # From a run of 2.06 s to runs of 2.06 s, 2.884 s (beyond 5 %, within 1 s) and 1.442 s.
+    before = results.run(results.flow_run(factor=1.0))
+    codes = set()
+    for verified, gate, factor in product(VERIFIED, GATES, FACTORS):
+        after = run_of(objectives, verified, factor)
+        above = None if gate is None else parse_limit(gate)
+        diff = compare(before, after, fail_above=above, max_error=limit)
+        monkeypatch.setattr(sides, "diff", lambda *_, diff=diff, **__: diff)
+        _agree("diff", diff, capsys)
+        wanted = {
+            6: verified is False,
+            10: any(o.passed is False for o in objectives),
+            11: gate == "5%" and factor == 1.4,
+            # 1 / 0.7 = 1.43: as far off as 1.4 for a limit of 1.2, and within 1.6.
+            12: limit == 1.2 and factor != 1.0,
+        }
+        assert diff.verdict.exit_code == min((c for c, why in wanted.items() if why), default=0)
+        codes.add(diff.verdict.exit_code)
+    assert codes >= {6}
 
 
 PLAN = """\

@@ -2,25 +2,71 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from planner.cli.console import Console
+from planner.cli.save import save_text
 
 if TYPE_CHECKING:
     from planner.results import CheckResult, Estimate, Run
+    from planner.results.diff import Diff
 
 
-def show(result: Estimate | Run | CheckResult, console: Console, *, explain: bool = False) -> int:
-    """Print `result` as text or JSON, save it where `-o` says; the verdict's exit code."""
+@dataclass(frozen=True, slots=True)
+class Views:
+    """How else a result is shown: the `form` on stdout, and files beside `-o`."""
+
+    form: Literal["text", "markdown", "json"] = "text"
+    markdown: str | None = None
+    junit: str | None = None
+
+
+def show(
+    result: Estimate | Run | CheckResult | Diff,
+    console: Console,
+    *,
+    explain: bool = False,
+    views: Views | None = None,
+) -> int:
+    """Print `result` as text, Markdown or JSON, save what is asked for; the verdict's exit code."""
+    asked = views or Views()
     as_json = console.json or console.manners.output is not None
     body = result.model_dump_json(indent=2) if as_json else ""
     saved = console.save(body)
+    _save_views(result, asked)
     if console.json:
         console.page(body)
     elif console.manners.quiet:
         console.page(console.style.spell(result.verdict.sentence))
+    elif asked.form == "markdown":
+        console.page(_markdown(result))
     else:
         from planner.report.text import text
 
         console.page(text(result, console.style, explain=explain, saved=saved))
     return result.verdict.exit_code
+
+
+def _save_views(result: Estimate | Run | CheckResult | Diff, views: Views) -> None:
+    if views.markdown is not None:
+        save_text(views.markdown, _markdown(result))
+    if views.junit is not None:
+        from planner.report.junit import junit
+
+        save_text(views.junit, junit(_with_objectives(result)))
+
+
+def _markdown(result: Estimate | Run | CheckResult | Diff) -> str:
+    from planner.report.markdown import markdown
+
+    return markdown(_with_objectives(result))
+
+
+def _with_objectives(result: Estimate | Run | CheckResult | Diff) -> Estimate | Run | Diff:
+    """The result, of a kind that has objectives; a check has none."""
+    from planner.results import CheckResult
+
+    if isinstance(result, CheckResult):
+        raise TypeError
+    return result

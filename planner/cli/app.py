@@ -19,6 +19,7 @@ VERBS: Final[dict[str, str]] = {
     "check": "Read plans and report every fault at once.",
     "estimate": "Choose how to move the data and predict how long it takes.",
     "execute": "Move the data for real, and hold the measurement against the prediction.",
+    "diff": "Show what changed from one result to another, and whether it may.",
     "calibrate": "Measure this computer and write its machine file.",
     "schema": "Print the JSON schema of a plan, a machine or a result.",
 }
@@ -34,7 +35,7 @@ Exit codes:
     5  this computer cannot run it: no device, no library
     6  execution failed, or the data did not arrive intact
    10  an objective was missed
-   11  a regression
+   11  a regression beyond --fail-above
    12  the prediction was off by more than --max-error
   130  interrupted
 """

@@ -32,6 +32,7 @@ _UNDONE: Final = {
     "estimate": "nothing estimated",
     "execute": "nothing executed",
     "calibrate": "nothing measured",
+    "diff": "nothing compared",
 }
 
 

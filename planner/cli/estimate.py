@@ -6,9 +6,18 @@ from typing import Annotated
 
 import typer
 
-from planner.cli.answer import show
+from planner.cli.answer import Views, show
 from planner.cli.console import Console
-from planner.cli.options import Explain, Only, PlanFile, Settings, verb
+from planner.cli.options import (
+    Explain,
+    Format,
+    JunitFile,
+    MarkdownFile,
+    Only,
+    PlanFile,
+    Settings,
+    verb,
+)
 
 MachineName = Annotated[
     str | None,
@@ -27,6 +36,9 @@ def estimate(
     settings: Settings = None,
     only: Only = None,
     explain: Explain = False,
+    format: Format = "text",  # noqa: A002 - the name of the option
+    markdown: MarkdownFile = None,
+    junit: JunitFile = None,
     *,
     console: Console,
 ) -> int:
@@ -42,4 +54,4 @@ def estimate(
         result = answers.estimate(
             plan, machine=machine, settings=settings or (), only=only or (), progress=progress
         )
-    return show(result, console, explain=explain)
+    return show(result, console, explain=explain, views=Views(format, markdown, junit))

@@ -6,9 +6,19 @@ from typing import Annotated, Literal
 
 import typer
 
-from planner.cli.answer import show
+from planner.cli.answer import Views, show
 from planner.cli.console import Console
-from planner.cli.options import Backend, Only, Settings, verb
+from planner.cli.options import (
+    Backend,
+    Format,
+    JunitFile,
+    MarkdownFile,
+    MaxError,
+    Only,
+    Settings,
+    factor_of,
+    verb,
+)
 
 What = Annotated[
     str, typer.Argument(metavar="PLAN", help="A plan (YAML), or an estimate that -o saved (JSON).")
@@ -27,35 +37,12 @@ NoVerify = Annotated[
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Allow to write over files that exist.")
 ]
-MaxError = Annotated[
-    str | None,
-    typer.Option(
-        "--max-error",
-        metavar="FACTOR",
-        help="Fail (12) if the prediction is off by more, either way: 1.25x.",
-    ),
-]
 KeepScratch = Annotated[
     bool, typer.Option("--keep-scratch", help="Keep the scratch files for the next run.")
 ]
 Nvtx = Annotated[
     bool, typer.Option("--nvtx", help="Name flows, hops and chunks to a profiler (NVTX).")
 ]
-
-
-def _factor(text: str | None) -> float | None:
-    """`1.25x` as a number from 1 up."""
-    if text is None:
-        return None
-    from planner.units import UnitError, parse_factor
-
-    try:
-        factor = parse_factor(text)
-    except UnitError as error:
-        raise typer.BadParameter(str(error), param_hint="--max-error") from error
-    if factor < 1:
-        raise typer.BadParameter("a factor below 1 can never be met", param_hint="--max-error")
-    return factor
 
 
 @verb
@@ -72,6 +59,9 @@ def execute(
     nvtx: Nvtx = False,
     settings: Settings = None,
     only: Only = None,
+    format: Format = "text",  # noqa: A002 - the name of the option
+    markdown: MarkdownFile = None,
+    junit: JunitFile = None,
     *,
     console: Console,
 ) -> int:
@@ -81,7 +71,7 @@ def execute(
     is run with exactly its schedule. Without a GPU its memory is emulated in RAM, which the first
     line says.
     """
-    factor = _factor(max_error)
+    factor = factor_of(max_error)
     from planner.cli.progress import progress_on
     from planner.review import answers
 
@@ -101,4 +91,4 @@ def execute(
             nvtx=nvtx,
             progress=progress,
         )
-    return show(result, console)
+    return show(result, console, views=Views(format, markdown, junit))

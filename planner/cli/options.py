@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 import typer
 
 from planner.cli.console import Console, Manners
+from planner.cli.save import check_writable
 from planner.errors import InputError
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -55,6 +56,30 @@ Backend = Annotated[
     ),
 ]
 
+Format = Annotated[
+    Literal["text", "markdown", "json"],
+    typer.Option("--format", help="How to print the result; json is --json."),
+]
+MarkdownFile = Annotated[
+    str | None,
+    typer.Option("--markdown", metavar="FILE", help="Save a summary for a pull request."),
+]
+JunitFile = Annotated[
+    str | None,
+    typer.Option("--junit", metavar="FILE", help="Save the verdict as JUnit XML."),
+]
+MaxError = Annotated[
+    str | None,
+    typer.Option(
+        "--max-error",
+        metavar="FACTOR",
+        help="Fail (12) if the prediction is off by more, either way: 1.25x.",
+    ),
+]
+
+WRITTEN: Final = ("output", "markdown", "junit")
+"""The options that name a file to be written; each is checked before the work begins."""
+
 _SHARED: Final[dict[str, tuple[Any, Any]]] = {
     "json": (Json, False),
     "output": (Output, None),
@@ -74,15 +99,41 @@ class Session:
     console: Console | None = None
 
 
-def _keep_input(output: str | None, given: Iterable[object]) -> None:
-    """Raise `InputError` where `-o` names a file that the verb reads."""
-    if output in (None, "-") or not Path(str(output)).exists():
-        return
-    for value in given:
-        for item in value if isinstance(value, list) else [value]:
-            read = isinstance(item, str | Path) and Path(item).exists()
-            if read and Path(str(output)).samefile(str(item)):
-                raise InputError(f"-o {output} is what is read", hint="name another file")
+def factor_of(text: str | None) -> float | None:
+    """`1.25x`, as `--max-error` gives it, as a number from 1 up."""
+    if text is None:
+        return None
+    from planner.units import UnitError, parse_factor
+
+    try:
+        factor = parse_factor(text)
+    except UnitError as error:
+        raise typer.BadParameter(str(error), param_hint="--max-error") from error
+    if factor < 1:
+        raise typer.BadParameter("a factor below 1 can never be met", param_hint="--max-error")
+    return factor
+
+
+def _check_written(written: dict[str, str], given: Iterable[object]) -> None:
+    """Raise `InputError` for a file to write that is read too, or written twice, or cannot be."""
+    read = [item for value in given for item in (value if isinstance(value, list) else [value])]
+    seen: dict[Path, str] = {}
+    for option, name in written.items():
+        path = Path(name)
+        if path in seen and not path.is_char_device():
+            raise InputError(f"{seen[path]} and {option} name the same file, {name}")
+        seen[path] = option
+        if option != _OUTPUT:
+            if name == "-":
+                raise InputError(f"{option} wants a file", hint="--format prints to stdout")
+            check_writable(name)
+        for item in read if path.exists() else ():
+            is_file = isinstance(item, str | Path) and Path(item).exists()
+            if is_file and path.samefile(str(item)):
+                raise InputError(f"{option} {name} is what is read", hint="name another file")
+
+
+_OUTPUT: Final = "-o"
 
 
 def verb(function: Callable[..., int]) -> Callable[..., int]:
@@ -95,11 +146,18 @@ def verb(function: Callable[..., int]) -> Callable[..., int]:
     def with_console(ctx: typer.Context, **given: Any) -> int:
         shared = {name: given.pop(name) for name in _SHARED}
         shared["progress"] = not shared.pop("no_progress")
+        if given.get("format") == "json":
+            shared["json"] = True
+        elif shared["json"] and given.get("format") not in (None, "text"):
+            raise typer.BadParameter("--json and another --format contradict each other")
+        written = {f"--{n}": str(given[n]) for n in WRITTEN if given.get(n) is not None}
+        if shared["output"] not in (None, "-"):
+            written = {_OUTPUT: str(shared["output"]), **written}
         # Before the file is checked: `main` reports also that error as the flags ask for.
         session = ctx.find_object(Session) or Session()
         session.verb = function.__name__
         session.console = Console(Manners(**{**shared, "output": None}))
-        _keep_input(shared["output"], given.values())
+        _check_written(written, [value for name, value in given.items() if name not in WRITTEN])
         session.console = Console(Manners(**shared))
         return function(**given, console=session.console)
 

@@ -12,6 +12,7 @@ _MODELS: Final = {
     "estimate": ("planner.results", "Estimate"),
     "run": ("planner.results", "Run"),
     "check": ("planner.results", "CheckResult"),
+    "diff": ("planner.results.diff", "Diff"),
 }
 
 KINDS: Final = tuple(_MODELS)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from planner.report.style import Style
 from planner.results import CheckResult, Estimate, Run
 
+if TYPE_CHECKING:
+    from planner.results.diff import Diff
+
 
 def text(
-    result: Estimate | Run | CheckResult,
+    result: Estimate | Run | CheckResult | Diff,
     style: Style | None = None,
     *,
     explain: bool = False,
@@ -18,7 +23,7 @@ def text(
     Parameters
     ----------
     result
-        an estimate, a run, or what a check found.
+        an estimate, a run, a comparison, or what a check found.
     style
         width, colour and characters; 100 columns without colour if `None`.
     explain
@@ -36,6 +41,10 @@ def text(
         from planner.report.run import run_text
 
         return run_text(result, page, saved=saved)
-    from planner.report.check import check_text
+    if isinstance(result, CheckResult):
+        from planner.report.check import check_text
 
-    return check_text(result, page, saved=saved)
+        return check_text(result, page, saved=saved)
+    from planner.report.diff import diff_text
+
+    return diff_text(result, page, saved=saved)

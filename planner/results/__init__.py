@@ -20,7 +20,7 @@ from planner.results.estimate import (
     ResourceUse,
     WhatIf,
 )
-from planner.results.judged import ObjectiveResult, Verdict
+from planner.results.judged import ObjectiveResult, Verdict, VerdictPart
 from planner.results.run import ComputeRun, Environment, FlowRun, HopRun, PartRun, Run
 from planner.results.timeline import MemoryLayer, MemoryTrack, Timeline, TimelineRow
 from planner.schedule import CacheState, FlowSchedule, Hop, Result, SetupStep, SplitPart
@@ -55,12 +55,15 @@ __all__ = [
     "Timeline",
     "TimelineRow",
     "Verdict",
+    "VerdictPart",
     "WhatIf",
 ]
 
-FORMATS: dict[str, type[Result]] = {
-    "planner.estimate/1": Estimate,
-    "planner.run/1": Run,
-    "planner.check/1": CheckResult,
+FORMATS: dict[str, str] = {
+    "planner.estimate/1": "planner.results.estimate",
+    "planner.run/1": "planner.results.run",
+    "planner.check/1": "planner.results.check",
+    "planner.diff/1": "planner.results.diff",
 }
-"""Every format that is emitted, by its name."""
+"""Every format that is emitted, and its home; those not imported above load when they are needed:
+an estimate's start shall not wait for them."""

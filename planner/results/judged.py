@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from planner.schedule import Result
@@ -24,9 +26,21 @@ class ObjectiveResult(Result):
     holds_while: str | None = None
 
 
+class VerdictPart(Result):
+    """One clause of a verdict: what it is about, its sentence, and the exit code it asks for."""
+
+    about: Literal["intact", "objectives", "prediction", "regression", "summary"]
+    sentence: str
+    exit_code: int = 0
+
+
 class Verdict(Result):
-    """The one value that the closing sentence and the exit code both come from."""
+    """The one value that the closing sentence and the exit code both come from.
+
+    `sentence` joins the sentences of the `parts`, `exit_code` combines their codes.
+    """
 
     passed: bool
     exit_code: int
     sentence: str
+    parts: tuple[VerdictPart, ...] = ()

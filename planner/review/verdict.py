@@ -7,10 +7,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from planner.errors import ExitCode
-from planner.results import FlowRun, ObjectiveResult, Verdict
+from planner.results import FlowRun, ObjectiveResult, Verdict, VerdictPart
+
+if TYPE_CHECKING:
+    from planner.results.diff import Gate
 
 
 def combine(codes: Iterable[int]) -> int:
@@ -19,17 +22,9 @@ def combine(codes: Iterable[int]) -> int:
     return failures[0] if failures else int(ExitCode.DONE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One clause of the verdict: its sentence and the code that it asks for."""
-
-    sentence: str
-    code: ExitCode = ExitCode.DONE
-
-
 def estimate_verdict(objectives: Sequence[ObjectiveResult]) -> Verdict:
     """The verdict of an estimate: its objectives decide."""
-    return _verdict(_objective_parts(objectives))
+    return verdict_of(_objective_parts(objectives))
 
 
 def run_verdict(
@@ -52,12 +47,47 @@ def run_verdict(
     max_error
         largest allowed factor between prediction and measurement, either way; from 1 up.
     """
-    parts = [_Part(f"{f.name} did not arrive intact.", ExitCode.FAILED) for f in _damaged(flows)]
-    parts += _objective_parts(objectives)
+    parts = [*_intact_parts(flows), *_objective_parts(objectives)]
     if max_error is not None:
         factors = [error_factor, *(flow.error_factor for flow in flows)]
         parts += _prediction_parts(max(map(distance, factors)), max_error)
-    return _verdict(parts)
+    return verdict_of(parts)
+
+
+def diff_verdict(
+    changes: str,
+    objectives: Sequence[ObjectiveResult],
+    flows: Sequence[FlowRun] = (),
+    *,
+    gates: Sequence[Gate] = (),
+    fail_above: str | None = None,
+    error_factor: float = 1.0,
+    max_error: float | None = None,
+) -> Verdict:
+    """The verdict of a comparison: B as its own verdict has it, and no regression from A.
+
+    Parameters
+    ----------
+    changes
+        the sentences that count what became faster and slower.
+    objectives
+        judged on B.
+    flows
+        of B where it is a run; `verified` false fails it.
+    gates
+        every metric held against `fail_above`.
+    error_factor, max_error
+        as for `run_verdict`, of B.
+    """
+    parts = [VerdictPart(about="summary", sentence=changes), *_intact_parts(flows)]
+    if objectives:
+        parts += _objective_parts(objectives)
+    if fail_above is not None:
+        parts += _regression_parts(gates, fail_above)
+    if max_error is not None:
+        factors = [error_factor, *(flow.error_factor for flow in flows)]
+        parts += _prediction_parts(max(map(distance, factors)), max_error)
+    return verdict_of(parts)
 
 
 def distance(factor: float) -> float:
@@ -65,45 +95,72 @@ def distance(factor: float) -> float:
     return max(factor, 1 / factor) if factor > 0 else float("inf")
 
 
-def _damaged(flows: Sequence[FlowRun]) -> list[FlowRun]:
-    return [flow for flow in flows if flow.verified is False]
+def verdict_of(parts: Sequence[VerdictPart]) -> Verdict:
+    """The verdict that these clauses make together: the one place where a code is decided."""
+    code = combine(part.exit_code for part in parts)
+    return Verdict(
+        passed=code == ExitCode.DONE,
+        exit_code=code,
+        sentence=" ".join(part.sentence for part in parts),
+        parts=tuple(parts),
+    )
 
 
-def _objective_parts(objectives: Sequence[ObjectiveResult]) -> list[_Part]:
+def _intact_parts(flows: Sequence[FlowRun]) -> list[VerdictPart]:
+    return [
+        VerdictPart(
+            about="intact",
+            sentence=f"{flow.name} did not arrive intact.",
+            exit_code=ExitCode.FAILED,
+        )
+        for flow in flows
+        if flow.verified is False
+    ]
+
+
+def _objective_parts(objectives: Sequence[ObjectiveResult]) -> list[VerdictPart]:
     """What the objectives say; those that the result cannot know are told apart."""
     if not objectives:
-        return [_Part("The plan states no objectives.")]
+        return [VerdictPart(about="objectives", sentence="The plan states no objectives.")]
     judged = [o for o in objectives if o.passed is not None]
     missed = sum(not o.passed for o in judged)
     unknown = len(objectives) - len(judged)
-    parts = []
+    said = []
     if missed:
-        parts.append(_Part(f"{missed} of {_count(len(judged))} missed.", ExitCode.OBJECTIVE))
+        said.append(f"{missed} of {_count(len(judged))} missed.")
     elif judged:
-        parts.append(_Part(f"All {_count(len(judged))} met." if len(judged) > 1 else _ONE_MET))
+        said.append(f"All {_count(len(judged))} met." if len(judged) > 1 else _ONE_MET)
     if unknown:
-        parts.append(_Part(f"{_count(unknown)} not known to this result."))
-    return parts
+        said.append(f"{_count(unknown)} not known to this result.")
+    code = ExitCode.OBJECTIVE if missed else ExitCode.DONE
+    return [VerdictPart(about="objectives", sentence=" ".join(said), exit_code=code)]
 
 
-_ONE_MET = "The objective is met."
+_ONE_MET: Final = "The objective is met."
 
 
 def _count(number: int) -> str:
     return f"{number} objective" if number == 1 else f"{number} objectives"
 
 
-def _prediction_parts(worst: float, allowed: float) -> list[_Part]:
+def _prediction_parts(worst: float, allowed: float) -> list[VerdictPart]:
     if worst > allowed:
         sentence = f"Prediction off by {worst:.2f}x, more than {allowed:g}x."
-        return [_Part(sentence, ExitCode.PREDICTION)]
-    return [_Part(f"Prediction within {allowed:g}x.")]
+        code = ExitCode.PREDICTION
+        return [VerdictPart(about="prediction", sentence=sentence, exit_code=code)]
+    return [VerdictPart(about="prediction", sentence=f"Prediction within {allowed:g}x.")]
 
 
-def _verdict(parts: Sequence[_Part]) -> Verdict:
-    code = combine(part.code for part in parts)
-    return Verdict(
-        passed=code == ExitCode.DONE,
-        exit_code=code,
-        sentence=" ".join(part.sentence for part in parts),
-    )
+def _regression_parts(gates: Sequence[Gate], allowed: str) -> list[VerdictPart]:
+    failed = [gate.metric for gate in gates if not gate.passed]
+    if not failed:
+        return [VerdictPart(about="regression", sentence=f"No regression beyond {allowed}.")]
+    names = ", ".join(failed[:_NAMED])
+    more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
+    sentence = f"Regression beyond {allowed}: {names}{more}."
+    code = ExitCode.REGRESSION
+    return [VerdictPart(about="regression", sentence=sentence, exit_code=code)]
+
+
+_NAMED: Final = 3
+"""Regressions that the sentence names; the page lists all."""
