@@ -28,13 +28,14 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 
 @pytest.fixture(scope="session", autouse=True)
 def _isolated_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the reader's calibrations out of the tests, and the tests out of them.
+    """Keep the reader's calibrations and history out of the tests, and the tests out of them.
 
     The environment also holds for commands that tests start. A terminal of fixed width without
     colour makes texts equal everywhere; a test of colour sets its own.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PLANNER_CACHE_DIR", str(tmp_path_factory.mktemp("planner-cache")))
+        patch.setenv("PLANNER_STATE_DIR", str(tmp_path_factory.mktemp("planner-state")))
         patch.setenv("COLUMNS", TERMINAL_COLUMNS)
         patch.setenv("NO_COLOR", "1")
         for name in ("FORCE_COLOR", "CLICOLOR_FORCE", "PYTHONWARNINGS"):

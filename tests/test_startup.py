@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from planner.cli.app import VERBS
+
 ROOT = Path(__file__).resolve().parent.parent
 
 HEAVY = {"cupy", "jinja2", "networkx", "numpy", "psutil", "pydantic", "pynvml", "rich", "yaml"}
@@ -44,11 +46,12 @@ def loaded(*arguments: str) -> set[str]:
 def test_help_imports_nothing_heavy_and_no_verb(arguments: list[str]) -> None:
     modules = loaded(*arguments)
     assert not modules & HEAVY
-    verbs = {"check", "estimate", "execute", "diff", "calibrate", "schema"}
-    assert not {f"planner.cli.{verb}" for verb in verbs} & modules
+    assert not {f"planner.cli.{verb}" for verb in VERBS} & modules
 
 
-@pytest.mark.parametrize("verb", ["check", "estimate", "execute", "diff", "calibrate", "schema"])
+@pytest.mark.parametrize(
+    "verb", ["check", "estimate", "execute", "diff", "calibrate", "history", "schema"]
+)
 def test_the_help_of_a_verb_imports_that_verb_alone(verb: str) -> None:
     modules = loaded(verb, "--help")
     # Newer versions of typer read the types of options with pydantic.

@@ -11,6 +11,7 @@ from planner.cli.save import save_text
 if TYPE_CHECKING:
     from planner.results import CheckResult, Estimate, Run
     from planner.results.diff import Diff
+    from planner.results.history import History
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Views:
 
 
 def show(
-    result: Estimate | Run | CheckResult | Diff,
+    result: Estimate | Run | CheckResult | Diff | History,
     console: Console,
     *,
     explain: bool = False,
@@ -48,7 +49,7 @@ def show(
     return result.verdict.exit_code
 
 
-def _save_views(result: Estimate | Run | CheckResult | Diff, views: Views) -> None:
+def _save_views(result: Estimate | Run | CheckResult | Diff | History, views: Views) -> None:
     if views.markdown is not None:
         save_text(views.markdown, _markdown(result))
     if views.junit is not None:
@@ -57,16 +58,16 @@ def _save_views(result: Estimate | Run | CheckResult | Diff, views: Views) -> No
         save_text(views.junit, junit(_with_objectives(result)))
 
 
-def _markdown(result: Estimate | Run | CheckResult | Diff) -> str:
+def _markdown(result: Estimate | Run | CheckResult | Diff | History) -> str:
     from planner.report.markdown import markdown
 
     return markdown(_with_objectives(result))
 
 
-def _with_objectives(result: Estimate | Run | CheckResult | Diff) -> Estimate | Run | Diff:
-    """The result, of a kind that has objectives; a check has none."""
-    from planner.results import CheckResult
-
-    if isinstance(result, CheckResult):
+def _with_objectives(
+    result: Estimate | Run | CheckResult | Diff | History,
+) -> Estimate | Run | Diff:
+    """The result, of a kind that has objectives; a check and a history have none."""
+    if result.format in ("planner.check/1", "planner.history/1"):
         raise TypeError
     return result

@@ -21,6 +21,7 @@ VERBS: Final[dict[str, str]] = {
     "execute": "Move the data for real, and hold the measurement against the prediction.",
     "diff": "Show what changed from one result to another, and whether it may.",
     "calibrate": "Measure this computer and write its machine file.",
+    "history": "Show how predicted and measured went over time, and what drifted.",
     "schema": "Print the JSON schema of a plan, a machine or a result.",
 }
 """Every verb with its line of help. The verb `x` is the function `x` of `planner.cli.x`."""
@@ -35,7 +36,7 @@ Exit codes:
     5  this computer cannot run it: no device, no library
     6  execution failed, or the data did not arrive intact
    10  an objective was missed
-   11  a regression beyond --fail-above
+   11  a regression beyond --fail-above, or a drift
    12  the prediction was off by more than --max-error
   130  interrupted
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -19,6 +19,10 @@ from planner.cli.options import (
     factor_of,
     verb,
 )
+from planner.errors import PlannerError
+
+if TYPE_CHECKING:
+    from planner.results import Run
 
 What = Annotated[
     str, typer.Argument(metavar="PLAN", help="A plan (YAML), or an estimate that -o saved (JSON).")
@@ -43,6 +47,9 @@ KeepScratch = Annotated[
 Nvtx = Annotated[
     bool, typer.Option("--nvtx", help="Name flows, hops and chunks to a profiler (NVTX).")
 ]
+NoHistory = Annotated[
+    bool, typer.Option("--no-history", help="Do not keep the run for `planner history`.")
+]
 
 
 @verb
@@ -57,6 +64,7 @@ def execute(
     max_error: MaxError = None,
     keep_scratch: KeepScratch = False,
     nvtx: Nvtx = False,
+    no_history: NoHistory = False,
     settings: Settings = None,
     only: Only = None,
     format: Format = "text",  # noqa: A002 - the name of the option
@@ -69,7 +77,7 @@ def execute(
 
     Predicts for the computer that it runs on, whatever machine the plan names. A saved estimate
     is run with exactly its schedule. Without a GPU its memory is emulated in RAM, which the first
-    line says.
+    line says. Every run is kept for `planner history`.
     """
     factor = factor_of(max_error)
     from planner.cli.progress import progress_on
@@ -91,4 +99,19 @@ def execute(
             nvtx=nvtx,
             progress=progress,
         )
-    return show(result, console, views=Views(format, markdown, junit))
+    code = show(result, console, views=Views(format, markdown, junit))
+    if not no_history:
+        _keep(result, console)
+    return code
+
+
+def _keep(run: Run, console: Console) -> None:
+    """Keep the run in the history; where that fails it is a warning, for the run itself is done."""
+    from planner.review.history.store import keep
+
+    try:
+        keep(run)
+    except PlannerError as error:
+        console.note(f"! this run is not in the history: {error.message}")
+        if error.hint:
+            console.note(f"  {error.hint}")

@@ -13,6 +13,7 @@ _MODELS: Final = {
     "run": ("planner.results", "Run"),
     "check": ("planner.results", "CheckResult"),
     "diff": ("planner.results.diff", "Diff"),
+    "history": ("planner.results.history", "History"),
 }
 
 KINDS: Final = tuple(_MODELS)

@@ -9,10 +9,11 @@ from planner.results import CheckResult, Estimate, Run
 
 if TYPE_CHECKING:
     from planner.results.diff import Diff
+    from planner.results.history import History
 
 
 def text(
-    result: Estimate | Run | CheckResult | Diff,
+    result: Estimate | Run | CheckResult | Diff | History,
     style: Style | None = None,
     *,
     explain: bool = False,
@@ -23,7 +24,7 @@ def text(
     Parameters
     ----------
     result
-        an estimate, a run, a comparison, or what a check found.
+        an estimate, a run, a comparison, what a check found, or a history.
     style
         width, colour and characters; 100 columns without colour if `None`.
     explain
@@ -45,6 +46,10 @@ def text(
         from planner.report.check import check_text
 
         return check_text(result, page, saved=saved)
+    if result.format == "planner.history/1":  # its class loads only with one
+        from planner.report.history import history_text
+
+        return history_text(result, page, saved=saved)
     from planner.report.diff import diff_text
 
     return diff_text(result, page, saved=saved)
