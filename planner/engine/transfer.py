@@ -6,8 +6,9 @@ A movement goes over one route, or over several at once that take their chunks f
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 from planner.engine.backends.base import Backend
@@ -21,7 +22,7 @@ from planner.engine.part import Part, parts_of
 from planner.engine.places import DevicePlace, FilePlace, MappedPlace, Place
 from planner.engine.queue import Queue
 from planner.engine.route import Route
-from planner.engine.strategies.base import Bound, Hands, Tally, cut_source
+from planner.engine.strategies.base import Bound, Hands, Operation, Tally, cut_source
 from planner.engine.team import Job, Team
 from planner.engine.terms import Terms
 from planner.engine.waits import Stop, Stopped
@@ -253,10 +254,11 @@ class Transfer:
         def work(number: int) -> None:
             part = self._part(number)
             hands = part.hands[number - part.first]
-            start = perf_counter()
+            drive = self._driver(part, hands, part.worker(takers[part.number], part.depth))
             with hops_range(self.terms.marks, part.route.hops):
-                self._drive(part, hands, part.worker(takers[part.number], part.depth))
-            self._spans[number] = start, perf_counter()
+                start = perf_counter()
+                drive()
+                self._spans[number] = start, perf_counter()
 
         for part in self.parts:
             for hands in part.hands:
@@ -271,11 +273,18 @@ class Transfer:
             tuple(sum(hands.moved for hands in part.hands) for part in self.parts),
         )
 
-    def _drive(self, part: Part, hands: Hands, worker: Iterator[Op]) -> None:
-        """Do what a worker says until it is through, or the run is called off."""
-        operations, stop = operations_of(hands), self.stop
+    def _driver(self, part: Part, hands: Hands, worker: Iterator[Op]) -> Callable[[], None]:
+        """What does as a worker says; made beforehand, so that a run begins with an operation."""
+        operations = operations_of(hands)
         if self.terms.marks is not None:
             operations = marked(self.terms.marks, operations)
+        return partial(self._drive, part, hands, worker, operations)
+
+    def _drive(
+        self, part: Part, hands: Hands, worker: Iterator[Op], operations: Sequence[Operation]
+    ) -> None:
+        """Do what a worker says until it is through, or the run is called off."""
+        stop = self.stop
         chunk = slot = code = 0
         try:
             for code, slot, chunk in worker:

@@ -68,10 +68,11 @@ class Curve(BaseModel):
 
     `points` may be empty: then `latency` and `rate` alone say everything (t = latency + size/rate).
     `gap` is what a queued copy costs the engine beside its bytes (LogGP's g); it is shared by all
-    flows, while `latency` delays only a copy that finds the engine idle. `queued` are measured
-    points of copies behind one another, where there are any: a lone copy of some MiB may wake a
-    link that a queue keeps awake, so the two differ by more than the gap. `spread` is the relative
-    half interquartile range of the times, `None` where none was kept.
+    flows, while `latency` delays only a copy that finds the engine idle. `idle` is what a run of
+    such copies takes longer after a pause: caller, engine and link wake up, once. `queued` are
+    measured points of copies behind one another, where there are any: a lone copy of some MiB may
+    wake a link that a queue keeps awake, so the two differ by more than the gap. `spread` is the
+    relative half interquartile range of the times, `None` where none was kept.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -79,6 +80,7 @@ class Curve(BaseModel):
     points: tuple[Annotated[Point, BeforeValidator(_point)], ...] = ()
     latency: Seconds = Field(ge=0)
     gap: Seconds | None = Field(default=None, ge=0)
+    idle: Seconds = Field(default=0.0, ge=0)
     queued: tuple[Annotated[Point, BeforeValidator(_point)], ...] = ()
     rate: BytesPerSecond = Field(gt=0)
     spread: float | None = Field(default=None, ge=0)
@@ -160,6 +162,7 @@ class Curve(BaseModel):
             "queued": slowed(self.queued),
             "latency": self.latency * factor,
             "gap": gap,
+            "idle": self.idle * factor,
             "rate": self.rate / factor,
         }
         return self.model_copy(update=update)

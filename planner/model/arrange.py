@@ -46,7 +46,8 @@ class Lane:
         movements, shapes = self.candidate.way.movements, self.candidate.shapes
         if self.streamed:
             first = fluid(movements[0], shapes[0], rough=self.rough)
-            return (streamed(first, movements[1:], shapes[0]),)
+            leads = [m.lead(s) for m, s in zip(movements, shapes, strict=True)]
+            return (streamed(first, movements[1:], shapes[0], max(leads) - leads[0]),)
         return tuple(fluid(m, s, rough=self.rough) for m, s in zip(movements, shapes, strict=True))
 
     @cached_property

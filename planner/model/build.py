@@ -203,8 +203,10 @@ def _moves(
         chunk = max(shape.chunk for shape in arrangement.lanes[lane].candidate.shapes)
         own = tuple(uneven_end(moves, chunk) for moves in own)
     if arrangement.fan == "chain":  # its bytes are counted where they come from
-        copy = arrangement.main.fluids[0]  # and the last chunk arrives one copy later
-        return (waits(copy.delay + sum(copy.holds.values())),)
+        main = arrangement.main
+        copy = main.fluids[0]  # and the last chunk arrives one copy later; its engine is awake then
+        awake = copy.delay - main.movements[0].lead(main.candidate.shapes[0])
+        return (waits(max(0.0, awake) + sum(copy.holds.values())),)
     if not chained or not own:
         return own
     return (*own[:-1], _passing_on(own[-1], [c.main.fluids[0] for c in chained]))

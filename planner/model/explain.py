@@ -21,9 +21,11 @@ def arithmetic(need: Need, candidate: Candidate, fluids: list[Fluid]) -> tuple[s
         line = _movement_line(movement, shape, flow)
         if line:
             lines.append(line)
-        lead = movement.lead(shape)
-        if lead:
-            lines.append(f"in that, waking {shape.workers} workers: {format_time(lead)}")
+        if movement.idle:
+            lines.append(f"in that, waking caller, engine and link: {format_time(movement.idle)}")
+        waking = movement.waking(shape)
+        if waking:
+            lines.append(f"in that, waking {shape.workers} workers: {format_time(waking)}")
         if movement.tail:
             lines.append(
                 f"the GPU reads what it uses from its own memory: {format_time(movement.tail)}"

@@ -129,15 +129,16 @@ def _ports(machine: Machine, link: str, start: str) -> Iterator[tuple[str, float
         yield f"{enters}.backward", machine.ports[enters].backward or 1.0
 
 
-def streamed(first: Fluid, rest: Sequence[Movement], shape: Shape) -> Fluid:
+def streamed(first: Fluid, rest: Sequence[Movement], shape: Shape, late: float = 0.0) -> Fluid:
     """The fluid of movements that hand over chunk by chunk instead of as a whole.
 
     Notes
     -----
     T = fill of every movement + size / the slowest rate. A movement behind the first takes its own
-    time for one chunk longer, t(c) and its latency, whatever limits: chunks are equal.
+    time for one chunk longer, t(c) and its latency, whatever limits: chunks are equal. `late` are
+    seconds by which one of the others is awake later than the first.
     """
-    found = first
+    found = replace(first, total=first.total + late, delay=first.delay + late)
     for movement in rest:
         stages = movement.stages(shape)
         charges = dict(found.charges)

@@ -87,7 +87,21 @@ class Movement:
         return of_hbm(self.size, later, last.gpu.rate) if later.reads else 0.0
 
     def lead(self, shape: Shape) -> float:
-        """Seconds that a run loses until all its workers are at it.
+        """Seconds that a run loses until engine and link are awake and all workers are at it."""
+        return self.idle + self.waking(shape)
+
+    @cached_property
+    def idle(self) -> float:
+        """Seconds that the first copy takes longer because caller, engine and link were idle.
+
+        With several engines in a row that is counted once: the caller wakes up once, and each
+        engine while the one before it works.
+        """
+        stages = self.stages(Shape(max(self.size, 1)))
+        return max((stage.idle for stage in stages), default=0.0)
+
+    def waking(self, shape: Shape) -> float:
+        """Seconds until all workers are at it.
 
         Threads are woken one after another, and each wants the interpreter's lock; a movement by
         one worker is done by the caller.

@@ -16,15 +16,17 @@ class Stage:
     `seconds(length)` is the service time of one chunk: for a `pool` stage on one worker while all
     workers are at it, for an `engine` stage on the one engine when chunks queue. `lag` is the time
     from the end of an engine's service until the chunk counts as arrived (its latency without its
-    gap). `charges` maps each shared resource to the seconds of it that one byte takes. A `through`
-    stage passes bytes on as they come (a network adapter, a wire behind another): it begins with
-    the stage before it and ends no sooner.
+    gap), `idle` what a run takes longer because its engine had nothing to do before. `charges` maps
+    each shared resource to the seconds of it that one byte takes. A `through` stage passes bytes on
+    as they come (a network adapter, a wire behind another): it begins with the stage before it and
+    ends no sooner.
     """
 
     resource: str
     kind: Literal["pool", "engine"]
     seconds: Callable[[int], float]
     lag: float = 0.0
+    idle: float = 0.0
     charges: Mapping[str, float] = field(default_factory=dict)
     cause: Cause = "bandwidth"
     through: bool = False

@@ -126,6 +126,17 @@ def every_way() -> Machine:
     return Machine.model_validate(tree)
 
 
+def sleepy(tree: dict[str, Any], idle: float) -> None:
+    """Let every curve of a machine, as written, take so long more after a pause."""
+    for link in tree["links"].values():
+        for way in ("forward", "backward"):
+            for curve in (link.get(way) or {"curves": {}})["curves"].values():
+                curve["idle"] = idle
+    for node in tree["nodes"].values():
+        if node.get("local"):
+            node["local"]["idle"] = idle
+
+
 def many_gpus(
     nodes: int, gpus: int, *, filer: float | None = None, peers: bool = False, cores: int = 8
 ) -> Machine:

@@ -19,7 +19,7 @@ import psutil
 
 from planner.engine import pagecache
 from planner.engine.backends.base import Backend
-from planner.engine.calibration import copies, disk, tables
+from planner.engine.calibration import copies, disk, lone, tables
 from planner.engine.calibration.copies import Walk
 from planner.engine.calibration.costs import timed
 from planner.engine.calibration.device import THREADS, DeviceBench, Memory
@@ -64,6 +64,7 @@ class Arena:
     devices: dict[int, Memory]
     first: list[Cell]
     sides: dict[CopyName, FileSide | MemorySide | SinkSide] = field(default_factory=dict)
+    undo: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def walks(self, gpu: int) -> tuple[Walk, Walk]:
         """Ways through pinned and device memory: into the GPU, and out of it."""
@@ -101,6 +102,13 @@ class Arena:
             base = name.removesuffix("_hot")
             return list(copies.hot_cells(self.bench, gpu, base, walk, alone))
         return list(copies.cells(self.bench, gpu, name, walk, (alone, queued)))
+
+    def lone_cell(self, name: str) -> Cell:
+        """The cell of one copy after a pause, for the curve of that name."""
+        gpu, walk = self.walk_of(name)
+        run = lone.Lone(self.bench.backend, gpu, walk)
+        self.undo.callback(run.close)
+        return lone.cell(name, run)
 
     def refinement(self) -> copies.Refinement:
         """What looks for sizes between those of curves."""
@@ -209,6 +217,7 @@ def open_arena(
         arena = Arena(
             bench, team, scope, size, file.path, cold, inside, pinned, pageable, devices, first
         )
+        undo.callback(arena.undo.close)
         _sides(arena, undo)
         pagecache.warm((FileSource(path=str(file.path), offset=0, size_bytes=size),))
         yield arena

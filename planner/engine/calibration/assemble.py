@@ -11,6 +11,7 @@ from typing import Any, Final
 from planner.engine.calibration import costs, disk, duplex, in_place, tables
 from planner.engine.calibration.copies import curve_of, queued_rate
 from planner.engine.calibration.degraded import link_warning
+from planner.engine.calibration.lone import rested
 from planner.engine.calibration.rounds import Cell, disturbed
 from planner.engine.calibration.statistics import typical
 from planner.machine.curve import Curve
@@ -194,7 +195,7 @@ def _device(found: Found, gpu: int) -> Gpu | None:
 
 def _gpu(found: Found, gpu: int) -> Hbm:
     real = None if found.emulated else _device(found, gpu)
-    local = curve_of(f"local{gpu}", found.cells)
+    local = rested(f"local{gpu}", found.cells)
     capacity = real.memory_bytes if real else found.about.usable_memory_bytes or EMULATED_BYTES
     touched = _scattered(found, gpu)
     # What is not known is left at its default.
@@ -242,7 +243,7 @@ def _direction(found: Found, gpu: int, way: str) -> Direction | None:
         "managed_fault": f"{way}{gpu}_managed_fault",
         "managed_prefetch": f"{way}{gpu}_managed_prefetch",
     }
-    curves = {n: curve for n, key in wanted.items() if (curve := curve_of(key, found.cells))}
+    curves = {n: curve for n, key in wanted.items() if (curve := rested(key, found.cells))}
     if "pinned" not in curves:
         return None
     if "pageable_hot" in curves:
@@ -291,10 +292,10 @@ def _peer(found: Found, i: int, j: int) -> Link | None:
     access = False
     for a, b in ((one, other), (other, one)):
         curves: dict[CurveName, Curve] = {}
-        if (curve := curve_of(f"peer{a}-{b}", found.cells)) is not None:
+        if (curve := rested(f"peer{a}-{b}", found.cells)) is not None:
             curves["peer"] = curve
             access = True
-        if (curve := curve_of(f"apart{a}-{b}", found.cells)) is not None:
+        if (curve := rested(f"apart{a}-{b}", found.cells)) is not None:
             curves["peer_off"] = curve
         best = max((c.rate for c in curves.values()), default=0.0)
         directions.append(Direction(rate=best, curves=curves) if curves else None)

@@ -94,17 +94,18 @@ class Plan:
             link = f"pcie{k}"
 
             def pinned(gpu: int = gpu) -> list[Cell]:
-                return [
-                    cell
-                    for way in ("h2d", "d2h")
-                    for cell in arena.curve_cells(f"{way}{gpu}", scope.alone, scope.queued)
-                ]
+                found: list[Cell] = []
+                for way in ("h2d", "d2h"):
+                    found += arena.curve_cells(f"{way}{gpu}", scope.alone, scope.queued)
+                    found.append(arena.lone_cell(f"{way}{gpu}"))
+                return found
 
             def pageable(gpu: int = gpu) -> list[Cell]:
                 found: list[Cell] = []
                 for way in ("h2d", "d2h"):
                     found += arena.curve_cells(f"{way}_pageable{gpu}", scope.pageable, ())
                     found += arena.curve_cells(f"{way}_pageable{gpu}_hot", scope.hot, ())
+                    found.append(arena.lone_cell(f"{way}_pageable{gpu}"))
                 return found
 
             def both(gpu: int = gpu) -> list[Cell]:
@@ -211,6 +212,7 @@ class Plan:
             return [
                 *allocation_cells(self.device, gpu),
                 *self.arena.curve_cells(f"local{gpu}", scope.peer, scope.queued),
+                self.arena.lone_cell(f"local{gpu}"),
             ]
 
         weight = self._weight("gpu", len(self.gpus))
@@ -260,13 +262,12 @@ class Plan:
                 def make(one: int = one, other: int = other, kind: str = kind) -> list[Cell]:
                     if kind == "peer":
                         self.device.open_peer(one, other)
-                    return [
-                        cell
-                        for a, b in ((one, other), (other, one))
-                        for cell in self.arena.curve_cells(
-                            f"{kind}{a}-{b}", scope.peer, scope.queued
-                        )
-                    ]
+                    found: list[Cell] = []
+                    for a, b in ((one, other), (other, one)):
+                        name = f"{kind}{a}-{b}"
+                        found += self.arena.curve_cells(name, scope.peer, scope.queued)
+                        found.append(self.arena.lone_cell(name))
+                    return found
 
                 yield Group(
                     f"{name} nvlink{n}",

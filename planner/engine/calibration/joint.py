@@ -12,6 +12,7 @@ from typing import Final
 from planner.engine.backends.base import Backend
 from planner.engine.calibration.coupling import Joint, movement
 from planner.engine.calibration.device import Memory
+from planner.engine.calibration.pause import after_pause
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.scope import FEW_CORES
 from planner.engine.files import FileRanges, Sink
@@ -175,12 +176,14 @@ class Pipelines:
         self._undo.callback(transfer.close)
         transfer.prepare()
 
+        def go() -> float:
+            moved = transfer.run()
+            return moved.end - moved.start
+
         def once() -> float:
             if isinstance(ends[1], SinkPlace):
                 ends[1].sink.fresh()
-            self._backend.start_clock()
-            moved = transfer.run()
-            return moved.end - moved.start
+            return after_pause(self._backend, self._stock.device.gpu, go)
 
         return once
 

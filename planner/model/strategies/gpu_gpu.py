@@ -88,13 +88,20 @@ def _no_local(crossing: Crossing) -> str | None:
     return None
 
 
-def _local(crossing: Crossing, _shape: Shape) -> tuple[Stage, ...]:
+def _local(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
+    """A copy of everything takes what a lone copy takes, chunks what copies in a queue do."""
     curve = crossing.gpu.local
     if curve is None:
         return ()
     resource = f"{crossing.start}.local"
     lag = curve.latency - curve.queued_gap
-    return (Stage(resource, "engine", curve.service, lag=lag, charges={resource: 1 / curve.rate}),)
+
+    def alone(length: int) -> float:
+        return max(0.0, curve.seconds(length) - lag)
+
+    service = alone if shape.chunk >= crossing.size else curve.service
+    charges = {resource: 1 / curve.rate}
+    return (Stage(resource, "engine", service, lag=lag, idle=curve.idle, charges=charges),)
 
 
 PEER = Strategy(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from planner.machine.curve import Curve
 from planner.model.stage import Stage
@@ -62,8 +63,8 @@ def _stages(crossing: Crossing, _shape: Shape) -> tuple[Stage, ...]:
     service = _service(crossing, curve)
     if crossing.pieces:
         served = sum(count * service(size) for size, count in crossing.pieces)
-        stage = piecewise(crossing, served, curve.rate, lag, charges)
-        return (stage if stage.cause == "issue_overhead" else _named(stage, "host_copy"),)
+        stage = replace(piecewise(crossing, served, curve.rate, lag, charges), idle=curve.idle)
+        return (stage if stage.cause == "issue_overhead" else replace(stage, cause="host_copy"),)
     faults = fault_time(crossing)
     cause: Cause = "page_faults" if faults > 1 / curve.rate else "host_copy"
     return (
@@ -73,15 +74,10 @@ def _stages(crossing: Crossing, _shape: Shape) -> tuple[Stage, ...]:
             "engine",
             lambda length: service(length) + length * faults,
             lag=lag,
+            idle=curve.idle,
             charges=charges,
             cause=cause,
         ),
-    )
-
-
-def _named(stage: Stage, cause: Cause) -> Stage:
-    return Stage(
-        stage.resource, stage.kind, stage.seconds, lag=stage.lag, charges=stage.charges, cause=cause
     )
 
 

@@ -36,7 +36,7 @@ def dma(crossing: Crossing, curve: Curve, shape: Shape) -> Stage:
     if crossing.pieces and crossing.before not in RINGS:
         served = sum(count * curve.service(size) for size, count in crossing.pieces)
         charges = wire_charges(crossing, served / packed_size(crossing))
-        return piecewise(crossing, served, curve.rate, lag, charges)
+        return replace(piecewise(crossing, served, curve.rate, lag, charges), idle=curve.idle)
     chunk = min(shape.chunk, max(1, crossing.size))
 
     def alone(length: int) -> float:
@@ -44,7 +44,7 @@ def dma(crossing: Crossing, curve: Curve, shape: Shape) -> Stage:
 
     service = alone if shape.chunk >= crossing.size else curve.service
     charges = wire_charges(crossing, service(chunk) / chunk)
-    return Stage(crossing.resource, "engine", service, lag=lag, charges=charges)
+    return Stage(crossing.resource, "engine", service, lag=lag, idle=curve.idle, charges=charges)
 
 
 def packed_size(crossing: Crossing) -> int:

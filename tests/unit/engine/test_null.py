@@ -17,7 +17,7 @@ from planner.model.estimate import estimate
 from planner.model.pipeline import Stage, exact, lengths
 from planner.plan.schema import Plan
 from planner.results import Estimate
-from tests.helpers.machines import GB, MIB, every_way, one_gpu
+from tests.helpers.machines import GB, MIB, every_way, one_gpu, sleepy
 from tests.helpers.schedules import WAYS, plan_for, predicted, schedule
 
 SHAPES = [("pool",), ("engine",), ("pool", "engine"), ("engine", "pool"), ("engine", "engine")]
@@ -74,6 +74,7 @@ def test_the_workers_measure_what_the_model_follows(
 def test_a_flow_alone_measures_its_estimate(way: str, size: int) -> None:
     plain = every_way().model_dump(mode="json", by_alias=True)
     plain["nodes"]["host0"]["setup"] |= {"register_file": 5e9, "touch_fresh": 4e9, "workers": 1e-3}
+    sleepy(plain, 70e-6)
     machine = Machine.model_validate(plain)
     # Registering as one goes is for one load only.
     plan = plan_for(way, size, repeat=1 if "chunks" in way else 3)
