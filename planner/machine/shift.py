@@ -32,8 +32,8 @@ def _parts(machine: Machine) -> Iterable[Curve | CopyTable | Setup]:
         if isinstance(node, Ram):
             yield from node.copy_rates.values()
             yield node.setup
-            if node.register_ahead is not None:
-                yield node.register_ahead
+            ahead = (node.register_ahead, node.register_memory)
+            yield from (curve for curve in ahead if curve is not None)
         elif isinstance(node, Hbm):
             yield from (curve for curve in (node.local, node.allocate) if curve is not None)
     for link in machine.links.values():
@@ -74,12 +74,18 @@ class _Shift:
     def node(self, node: Node) -> Node:
         if isinstance(node, Ram):
             tables = {k: self.shape(t, node.source) for k, t in node.copy_rates.items()}
-            ahead = node.register_ahead
+            curves = {
+                name: curve if curve is None else self.shape(curve, node.source)
+                for name, curve in (
+                    ("register_ahead", node.register_ahead),
+                    ("register_memory", node.register_memory),
+                )
+            }
             factor = self.factor(None, node.source)
             update = {
                 "copy_rates": tables,
                 "setup": self.setup(node.setup, node.source),
-                "register_ahead": None if ahead is None else self.shape(ahead, node.source),
+                **curves,
                 "issue": node.issue * factor,
                 "cipher": None if node.cipher is None else node.cipher / factor,
             }

@@ -46,6 +46,12 @@ SCATTERED: Final = 128
 """Bytes between elements from which each is a request of its own."""
 PIECES: Final = (16 * MIB, 64 * MIB, 256 * MIB)
 """Bytes that are registered at a time."""
+QUEUED: Final = 64
+"""Copies of registered pieces that are under way at the most."""
+TOUCHED: Final = 256 * MIB
+"""Bytes of ordinary memory that are registered piece by piece: some 15 ms on an H200 machine."""
+TOUCHING: Final = 8
+"""Threads that touch it first."""
 ALLOCATED: Final = 64 * MIB
 """Bytes that the driver allocates, touches and pins in one call."""
 READ: Final = 16 * MIB
@@ -79,7 +85,9 @@ class InPlace:
             yield from self._managed()
         yield from self._combined()
         if maps:
-            yield from self._ahead()
+            yield from self._file_ahead()
+        if maps or not self.backend.emulated:  # emulated memory is registered for next to nothing
+            yield from self._memory_ahead()
 
     def _can(self, strategy: str, across: tuple[str, str] = ("ram", "hbm")) -> bool:
         return self.backend.lacks(strategy, across, [self.gpu]) is None
@@ -182,36 +190,73 @@ class InPlace:
 
         yield _cell(("combined", "read"), read, READ, is_rate=True)
 
-    def _ahead(self) -> Iterator[Cell]:
-        """One thread that registers piece after piece of a cached file, each before its copy."""
-        lane = self._lane(self.backend.lane(Engine("h2d", self.gpu), 64))
+    def _file_ahead(self) -> Iterator[Cell]:
+        """Pieces of a cached file: mapped anew each time, so its page faults count."""
         length = min(self.device.size, self.file.stat().st_size)
 
+        @contextlib.contextmanager
+        def mapped() -> Iterator[int]:
+            made = Mapping(str(self.file), 0, length)
+            try:
+                yield made.address
+            finally:
+                made.close()
+
+        yield from self._ahead("register_ahead", length, mapped, read_only=True)
+
+    def _memory_ahead(self) -> Iterator[Cell]:
+        """Pieces of ordinary memory that was touched before."""
+        length = min(self.device.size, TOUCHED)
+        buffer = HostBuffer(length)
+        self.undo.callback(buffer.close)
+        buffer.touch(TOUCHING)
+
+        @contextlib.contextmanager
+        def touched() -> Iterator[int]:
+            yield buffer.address
+
+        yield from self._ahead("register_memory", length, touched, read_only=False)
+
+    def _ahead(
+        self,
+        name: str,
+        length: int,
+        source: Callable[[], contextlib.AbstractContextManager[int]],
+        *,
+        read_only: bool,
+    ) -> Iterator[Cell]:
+        """One thread that registers piece after piece of a source, each before its copy.
+
+        What a registration takes is measured while copies are under way, as they are in a transfer.
+        """
+        pieces = [p for p in PIECES if 2 * p <= length and length // p <= QUEUED]
+        if not pieces:
+            return
+        lane = self._lane(self.backend.lane(Engine("h2d", self.gpu), QUEUED))
+
         def registered(piece: int) -> float:
-            mapped = Mapping(str(self.file), 0, length)
+            self.backend.attach(self.gpu)  # other cells of this thread use other GPUs
             held: list[int] = []
             spent = 0.0
-            try:
-                for slot, at in enumerate(range(0, length - piece + 1, piece)):
-                    address = mapped.address + at
-                    start = perf_counter()
-                    self.backend.register(address, piece, read_only=True)
-                    spent += perf_counter() - start
-                    held.append(address)
-                    lane.copy(slot, self.device.address + at, address, piece)
-                for slot in range(len(held)):
-                    lane.wait(slot)
-            finally:
-                lane.settle()
-                lane.log.clear()
-                for address in held:
-                    self.backend.unregister(address)
-                mapped.close()
+            with source() as first:
+                try:
+                    for slot, at in enumerate(range(0, length - piece + 1, piece)):
+                        start = perf_counter()
+                        self.backend.register(first + at, piece, read_only=read_only)
+                        spent += perf_counter() - start
+                        held.append(first + at)
+                        lane.copy(slot, self.device.address + at, first + at, piece)
+                    for slot in range(len(held)):
+                        lane.wait(slot)
+                finally:
+                    lane.settle()
+                    lane.log.clear()
+                    for address in held:
+                        self.backend.unregister(address)
             return spent / len(held)
 
-        for piece in PIECES:
-            if 2 * piece <= length and length // piece <= 64:
-                yield _cell(("register_ahead", "alone", piece), registered, piece)
+        for piece in pieces:
+            yield _cell((name, "alone", piece), registered, piece)
 
 
 def _cell(

@@ -63,9 +63,14 @@ def _pins(crossing: Crossing) -> bool:
 
 
 def _ahead_curve(crossing: Crossing) -> Curve | None:
-    """Registering one chunk: of a file's mapping, or of memory that was touched before."""
+    """Registering one chunk: of a file's mapping, or of memory that was touched before.
+
+    Beside copies that takes longer than of a whole buffer at rest, which stands in for it.
+    """
     if crossing.before == "mapping":
         return crossing.ram.register_ahead
+    if crossing.ram.register_memory is not None:
+        return crossing.ram.register_memory
     setup = crossing.ram.setup
     if setup.register_rate is None:
         return None

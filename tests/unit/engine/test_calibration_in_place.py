@@ -75,3 +75,42 @@ def test_the_probes_on_an_emulated_gpu(tmp_path: Path) -> None:
     finally:
         bench.close()
         backend.close()
+
+
+def test_pieces_are_registered_ahead_of_their_copies_and_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "warm"
+    file.write_bytes(bytes(32 * MIB))
+    backend = HostBackend()
+    bench = DeviceBench(backend)
+    held: set[int] = set()
+    most = 0
+
+    def register(address: int, size: int, **_options: bool) -> None:
+        nonlocal most
+        assert size == 16 * MIB
+        assert address not in held
+        held.add(address)
+        most = max(most, len(held))
+
+    try:
+        host, device = bench.pinned(MIB), bench.device(0, 32 * MIB)
+        probes = InPlace(backend, 0, host, device, file)
+        names = ("register_ahead", "register_memory")
+        found = [(cell.key, cell) for cell in probes.cells(maps=True)]
+        cells = [(key, cell) for key, cell in found if isinstance(key, tuple) and key[0] in names]
+        # Two pieces of 16 MiB fit; of 64 MiB not even one.
+        assert [key for key, _ in cells] == [(name, "alone", 16 * MIB) for name in names]
+        with monkeypatch.context() as patched:
+            patched.setattr(backend, "register", register)
+            patched.setattr(backend, "unregister", held.remove)
+            for _, cell in cells:
+                assert cell.take() > 0
+                assert held == set()
+                assert most == 2
+                most = 0
+        probes.close()
+    finally:
+        bench.close()
+        backend.close()
