@@ -102,8 +102,15 @@ def _header(diff: Diff, style: Style) -> list[str]:
     return [title, *(line for side in sides for line in prose(side, style, hang=3))]
 
 
+def shown_flows(diff: Diff) -> list[FlowChange]:
+    """The flows that the page has room for, those that changed before those that did not."""
+    if len(diff.flows) <= MOST:
+        return list(diff.flows)
+    return sorted(diff.flows, key=lambda flow: flow.kind == "unchanged")[:MOST]
+
+
 def _time_rows(diff: Diff) -> list[Row]:
-    shown = diff.flows[:MOST]
+    shown = shown_flows(diff)
     rows = [row for flow in shown for row in _flow_rows(flow)]
     if len(shown) < len(diff.flows):
         rows.append([f"and {len(diff.flows) - len(shown)} more flows", "", "", "", "", ""])
@@ -201,7 +208,7 @@ def _pinned_words(before: int, after: int) -> str:
 def _hop_rows(diff: Diff) -> list[Row]:
     """A line for every hop, also for those that did not change."""
     rows: list[Row] = []
-    for flow in diff.flows[:MOST]:
+    for flow in shown_flows(diff):
         prefix = f"{flow.name}: " if len(diff.flows) > 1 else ""
         if flow.route_before != flow.route_after and flow.kind not in ("added", "removed"):
             rows.append(["~", f"{prefix}route", route_words(flow), ""])

@@ -7,7 +7,7 @@ from typing import Final
 
 from planner.results import Hop
 from planner.results.diff import Direction, FlowChange, HopChange, Judged, Kind, TimeChange
-from planner.review.noise import Interval, lone, shift, shift_from
+from planner.review.noise import Interval, Once, lone, shift, shift_from
 from planner.review.view import FlowView, HopView, View
 
 _SETTINGS: Final = {
@@ -60,7 +60,8 @@ def _direction(difference: float, size: float, noise: Interval | None) -> Direct
 def makespan_change(before: View, after: View) -> TimeChange:
     """The makespan: a first run where it was measured."""
     difference = after.makespan_s - before.makespan_s
-    own = [side.makespan_samples for side in (before, after) if side.measured]
+    sides = [side for side in (before, after) if side.measured]
+    own = [Once(side.makespan_s, side.makespan_samples) for side in sides]
     judged: Judged = "first_run" if own else "exact"
     noise = lone(difference, *own)
     return time_change("makespan", before.makespan_s, after.makespan_s, noise, judged)
@@ -117,7 +118,7 @@ def _times(
             time_change(name, getattr(a, f"{name}_s", None), getattr(b, f"{name}_s", None))
             for name in ("duration", "first", "steady")
         )
-    own = [flow.samples for flow in (a, b) if flow.samples]
+    own = [Once(flow.first_s, flow.samples) for flow in (a, b) if flow.samples]
     first = lone(b.first_s - a.first_s, *own)
     steady = _steady(a, b)
     duration = None

@@ -113,11 +113,18 @@ def _require_comparable(a: View, b: View) -> None:
 def _changes(flows: Sequence[FlowChange]) -> str:
     """`Faster: 1 flow. Slower: none.`, then what else happened to flows, if anything."""
     both = [flow for flow in flows if flow.kind not in ("added", "removed")]
-    said = [_words(flow.duration.direction or "same") for flow in both]
+    said = [_words(_direction(flow)) for flow in both]
     said += [flow.kind.capitalize() for flow in flows if flow not in both]
     counts = {name: said.count(name) for name in ("Faster", "Slower")}
     counts |= {name: said.count(name) for name in dict.fromkeys(said)}
     return " ".join(f"{name}: {_flows(count)}." for name, count in counts.items())
+
+
+def _direction(flow: FlowChange) -> str:
+    """That of the duration; of the steady time where only that is told apart from noise."""
+    steady = next(change.direction for change in flow.times if change.metric == "steady")
+    clear = flow.duration.direction != "noise" or steady not in ("faster", "slower")
+    return (flow.duration.direction if clear else steady) or "same"
 
 
 def _words(direction: str) -> str:

@@ -47,9 +47,16 @@ def parse_limit(text: str) -> Limit:
 def gates(limit: Limit, flows: Sequence[FlowChange], makespan: TimeChange) -> tuple[Gate, ...]:
     """The duration of every flow that both have, and the makespan, held against the limit.
 
-    The makespan of a plan with a single flow that takes as long says nothing of its own.
+    Of runs the steady time too: it has samples, and tells a change from noise that the first run,
+    which happens once, cannot. The makespan of a plan with a single flow that takes as long says
+    nothing of its own.
     """
-    held = [(f"{flow.name}.duration", flow.duration) for flow in flows]
+    held = [
+        (f"{flow.name}.{change.metric}", change)
+        for flow in flows
+        for change in flow.times
+        if change.metric == "duration" or change.judged == "samples"
+    ]
     alone = flows[0].duration if len(flows) == 1 else None
     if alone is None or (alone.before_s, alone.after_s) != (makespan.before_s, makespan.after_s):
         held.append(("makespan", makespan))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import combinations_with_replacement, product
-from statistics import NormalDist, variance
+from statistics import NormalDist, median, variance
 from typing import Final, NamedTuple
 
 RISK: Final = 0.05
@@ -65,19 +65,37 @@ def shift_from(value: float, after: Sequence[float]) -> Interval | None:
     return Interval(means[k - 1], means[-k]) if k else None
 
 
-def lone(difference: float, *samples: Sequence[float]) -> Interval | None:
+class Once(NamedTuple):
+    """Something that a run observed once, in seconds, and the samples of its usual repeats."""
+
+    seconds: float
+    samples: Sequence[float]
+
+    def scaled(self) -> list[float]:
+        """The samples as if each were as long as the one observation.
+
+        A first run is longer by its setup, which varies too: no less in proportion, as far as
+        anybody knows. An observation shorter than its samples has their noise as it is.
+        """
+        usual = median(self.samples)
+        longer = max(1.0, self.seconds / usual) if usual > 0 else 1.0
+        return [sample * longer for sample in self.samples]
+
+
+def lone(difference: float, *sides: Once) -> Interval | None:
     """The interval of a difference between single observations, in seconds.
 
-    A first run happens once and has no samples of its own. It is taken to vary at least as the
-    `samples` of its flow do, one sequence for each side that was measured: the pooled standard
-    deviation times the root of the number of sides, times Student's t. `None` where a side has
-    less than 2 samples.
+    What happens once has no samples of its own. It is taken to vary, in proportion to its length,
+    as the samples do of which it is the first: the pooled standard deviation of the `sides` that
+    were measured, times the root of their number, times Student's t. `None` where a side has less
+    than 2 samples.
     """
-    if not samples or any(len(own) < 2 for own in samples):
+    if not sides or any(len(side.samples) < 2 for side in sides):
         return None
-    freedom = sum(len(own) - 1 for own in samples)
-    pooled = sum(variance(own) * (len(own) - 1) for own in samples) / freedom
-    half = _student(freedom) * math.sqrt(pooled * len(samples))
+    own = [side.scaled() for side in sides]
+    freedom = sum(len(samples) - 1 for samples in own)
+    pooled = sum(variance(samples) * (len(samples) - 1) for samples in own) / freedom
+    half = _student(freedom) * math.sqrt(pooled * len(own))
     return Interval(difference - half, difference + half)
 
 

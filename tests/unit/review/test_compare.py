@@ -179,6 +179,27 @@ def test_noise_is_no_regression() -> None:
     assert gated(sides.run(), sides.run(factor=1.2), "5%") == ExitCode.REGRESSION
 
 
+def test_of_runs_the_steady_time_is_held_too() -> None:
+    # Ten times longer by its setup, the first run cannot tell 8 % from noise; all samples can.
+    def with_setup(made: Run) -> Run:
+        own = made.flows[0]
+        first = own.first_s + 9
+        flows = (own.model_copy(update={"first_s": first, "duration_s": first}),)
+        return made.model_copy(update={"flows": flows, "makespan_s": first})
+
+    a, b = with_setup(sides.run()), with_setup(sides.run(factor=1.08))
+    diff = compare(a, b, fail_above=parse_limit("5%"))
+    assert direction(diff) == "noise"
+    assert [(gate.metric, gate.passed) for gate in diff.gates] == [
+        ("weights.duration", True),
+        ("weights.steady", False),
+    ]
+    assert diff.verdict.exit_code == ExitCode.REGRESSION
+    assert diff.verdict.sentence == (
+        "Faster: none. Slower: 1 flow. Regression beyond 5%: weights.steady."
+    )
+
+
 @pytest.mark.parametrize("text", ["5", "fast", "-3%", "%", "5x%", "10GB", ""])
 def test_what_is_no_limit_is_refused(text: str) -> None:
     with pytest.raises(UnitError, match=r"write it like|counts from"):

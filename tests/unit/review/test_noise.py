@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import random
 from itertools import combinations, product
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from planner.review import noise
-from planner.review.noise import RISK, lone, shift, shift_from
+from planner.review.noise import RISK, Once, lone, shift, shift_from
 
 TIMES = st.lists(st.integers(50, 200).map(lambda t: t / 100), min_size=3, max_size=7)
 # Drawing takes long on a busy computer, and says nothing about the code.
@@ -90,12 +91,39 @@ def test_many_samples_are_judged_like_few() -> None:
 
 def test_single_observations_have_the_noise_of_their_samples() -> None:
     # Variances 1 and 4 of 3 samples each: pooled 2.5, two sides, 4 degrees of freedom, t = 2.132.
-    found = lone(10.0, [1.0, 2.0, 3.0], [2.0, 4.0, 6.0])
+    found = lone(10.0, Once(2.0, [1.0, 2.0, 3.0]), Once(4.0, [2.0, 4.0, 6.0]))
     assert found is not None
     assert found.half == pytest.approx(2.132 * math.sqrt(2.5 * 2))
     assert found.low + found.half == pytest.approx(10.0)
-    assert lone(1.0, [1.0, 2.0], [1.0]) is None
+    assert lone(1.0, Once(1.0, [1.0, 2.0]), Once(1.0, [1.0])) is None
     assert lone(1.0) is None
+
+
+def test_a_longer_observation_varies_in_proportion() -> None:
+    # Five times as long as the median of its samples, 2 s: their standard deviation of 1 s counts
+    # five times; one side, 2 degrees of freedom, t = 2.920. A shorter one keeps it.
+    for seconds, times in ((10.0, 5.0), (1.0, 1.0)):
+        found = lone(0.0, Once(seconds, [1.0, 2.0, 3.0]))
+        assert found is not None
+        assert found.half == pytest.approx(2.920 * times)
+
+
+@pytest.mark.parametrize("count", [3, 5, 8])
+def test_alike_computers_are_seldom_told_apart(count: int) -> None:
+    # Both sides drawn alike: each side is wrongly called slower in at most 5 % of the cases. Of
+    # 1,000 draws that is 50, and 3 standard deviations more: 3 x sqrt(1000 x 0.05 x 0.95) = 21.
+    draw = random.Random(count)  # noqa: S311 - no secret
+    ranks = first = 0
+    for _ in range(1000):
+        a, b = ([draw.gauss(1.0, 0.1) for _ in range(count + 1)] for _ in range(2))
+        found = shift(a[1:], b[1:])
+        once = lone(b[0] - a[0], Once(a[0], a[1:]), Once(b[0], b[1:]))
+        assert found is not None
+        assert once is not None
+        ranks += found.low > 0
+        first += once.low > 0
+    assert ranks <= 71
+    assert first <= 71
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 5, 10, 11, 20, 100])
