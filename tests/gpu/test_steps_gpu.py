@@ -72,10 +72,13 @@ def test_flows_out_and_in_keep_step_with_compute() -> None:
 
 
 def shared(high_class: int) -> dict[str, Any]:
-    """512 MiB that come 10 ms into 4 GiB, both in copies of 8 MiB over one engine."""
+    """512 MiB that come 10 ms into 4 GiB, both in copies of 8 MiB over one engine, two at a time.
+
+    4 GiB take at least 64 ms over PCIe 5.0 x16, so `low` is under way when `high` comes.
+    """
     flow = {"from": "host0", "to": ["gpu0"], "memory": "pinned", "chunk": 8 * MIB, "depth": 2}
-    high = flow | {"size": 512 * MIB, "priority": high_class, "start": 0.01, "workers": 1}
-    return {"flows": {"high": high, "low": flow | {"size": 4096 * MIB, "workers": 4}}}
+    high = flow | {"size": 512 * MIB, "priority": high_class, "start": 0.01}
+    return {"flows": {"high": high, "low": flow | {"size": 4096 * MIB}}}
 
 
 def test_a_higher_class_hardly_notices_the_lower_one() -> None:
@@ -85,8 +88,12 @@ def test_a_higher_class_hardly_notices_the_lower_one() -> None:
     with_order = run(shared(1), samples=3)
     without = run(shared(0), samples=3)
     assert [flow.verified for flow in with_order.flows] == [True, True]
-    # 64 chunks; eight of the lower class are queued when it comes, then one at most.
+    # 64 chunks; two of the lower class are queued when it comes, then one at most.
     assert with_order.flows[0].steady_s < 1.4 * lonely
-    # Eight of the lower class for two of its own, as long as the lower one lasts.
-    assert without.flows[0].steady_s > 2 * lonely
+    # Without classes the hardware shares the engine among streams as it likes: in turns high takes
+    # twice as long, but a stream that came later was also seen to go first (10.05 ms where 10.0 ms
+    # are alone, H200). Whoever waits, the engine moves the bytes of both, 9/8 of low's own.
+    for shared_run in (with_order, without):
+        assert shared_run.flows[1].steady_s > 8 * lonely * 1.08
+    assert without.flows[0].steady_s > 0.95 * lonely
     assert not any("priorit" in warning for warning in with_order.warnings)
