@@ -158,6 +158,7 @@ def measured(
             row["tensor_s"] = _first_use(found, names[-1])
             report = found.report
             row |= {"moved_s": report.transfer_s, "setup_s": report.setup_s}
+            row["notes"] = report.notes
             row["cached_bytes"] = report.buffered_bytes
             shape = asdict(report.schedule)
             row["shape"] = {key: shape[key] for key in ("workers", "depth", "chunk_bytes")}

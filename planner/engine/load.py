@@ -36,12 +36,13 @@ def _loader() -> Loader:
         return _default
 
 
-def load(
+def load(  # noqa: PLR0913 - choices by name
     path: Any,
     device: str | int | None = "cuda:0",
     *,
     machine: Machine | str | None = None,
     budget: int | str | None = None,
+    cores: int | None = None,
     cache: Cache = "auto",
     tensors: Iterable[str] | None = None,
     progress: Progress | None = None,
@@ -65,6 +66,10 @@ def load(
         calibration of this computer; else a safe shape and no prediction. Nothing is measured.
     budget
         Most pinned memory, in bytes or like `256MiB`; 30 % of the free memory unless given.
+    cores
+        Most cores that bring the bytes; all that the process may use unless given. With four or
+        fewer, whole files that are cached are registered in pieces and copied from where they lie,
+        which one core can do; what was registered is given back when the call has returned.
     cache
         `warm` reads through the page cache, `cold` around it, `auto` each chunk as it is cached.
     tensors
@@ -84,12 +89,8 @@ def load(
         It began and failed.
 
     """
-    choices: dict[str, Any] = {
-        "machine": machine,
-        "budget": budget,
-        "cache": cache,
-        "tensors": tensors,
-    }
+    choices: dict[str, Any] = {"machine": machine, "budget": budget, "cores": cores}
+    choices |= {"cache": cache, "tensors": tensors}
     return _loader().load(path, device, progress=progress, **choices)
 
 

@@ -385,3 +385,21 @@ def test_a_cold_process_loads_and_ends_cleanly(tmp_path: Path, devices: int) -> 
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == int(held["a"].astype(np.uint64).sum())
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("budget", [None, "64MiB"])
+def test_on_few_cores_cached_files_are_copied_from_where_they_lie(
+    pool: planner.Loader, tmp_path: Path, budget: str | None
+) -> None:
+    path = tmp_path / "m.safetensors"
+    held = write_weights(path, [("a", "U8", (300 * MIB + 17,)), ("b", "F32", (5, 3))], pad=5)
+    for _ in range(2):
+        found = pool.load(path, cores=1, budget=budget)
+        report = found.report
+        # Where the kernel does not tell what is cached, or the device registers no files: a ring.
+        ways = {note for note in report.notes if "few cores" in note or "through a ring" in note}
+        assert len(ways) <= 2
+        assert report.schedule.workers == 1
+        assert all(on_host(found[name]) == held[name].tobytes() for name in held)
+        del found
+        gc.collect()

@@ -14,6 +14,7 @@ from planner.engine.backends.base import Backend
 from planner.engine.serving.ends import End, FileEnd, SinkEnd, close_all
 from planner.engine.serving.future import TransferFuture
 from planner.engine.serving.job import Job
+from planner.engine.serving.mapped import UnmappableError
 from planner.engine.serving.pump import Pump
 from planner.engine.serving.report import LoadReport
 from planner.engine.serving.shape import Shape
@@ -32,6 +33,8 @@ class Call:
     jobs: Sequence[Job]
     ends: list[End]
     notes: tuple[str, ...] = ()
+    instead: Callable[[], Job] | None = None
+    """What to do where the one job's files cannot be registered."""
     future: TransferFuture = field(default_factory=TransferFuture)
     asked: float = field(default_factory=perf_counter)
 
@@ -80,6 +83,7 @@ class Desk:
     def _serve(self) -> None:
         while (call := self._queue.get()) is not None:
             self._do(call)
+            self.pump.clear_up()  # the caller has its answer
             del call  # what it holds may be given back before the next one comes
         self.pump.close()
 
@@ -113,7 +117,7 @@ class Desk:
             done = before
             future._moved = lambda done=done: done + pump.progress()  # type: ignore[misc] # noqa: SLF001
             pump.setup = {}
-            pump.run(job)
+            job = self._done(call, job)  # noqa: PLW2901 - another one may have been needed
             setup |= pump.setup
             through, around = pump.counted()
             buffered, direct = buffered + through, direct + around
@@ -140,6 +144,19 @@ class Desk:
             emulated=bank is not None and bank.backend.emulated,
             notes=(*call.notes, *notes),
         )
+
+    def _done(self, call: Call, job: Job) -> Job:
+        """Do a job, or the one that stands in where its files cannot be registered."""
+        try:
+            self.pump.run(job)
+        except UnmappableError as error:
+            if call.instead is None or job.stop.error is not error:
+                raise
+            call.notes = (*call.notes, f"through a ring: {error.message}")
+            job = call.instead()
+            call.jobs, call.shape = [job], job.shape
+            self.pump.run(job)
+        return job
 
     def _hand_over(self, job: Job, future: TransferFuture, stream: Any) -> None:
         """Let another library's stream wait for what a job has queued."""

@@ -83,10 +83,14 @@ class FileEnd:
 
         5 ms for 8 GB, so it is done beside the first reads, and only where the kernel counts.
         """
-        if self.cache == "auto" and self.asks and counts_pages(self.fd):
-            share = self._share(0, self.size) if self._share is not None and self.size else None
-            if share == 1.0:
-                self.asks = False
+        if self.cache == "auto" and self.asks and self.is_cached():
+            self.asks = False
+
+    def is_cached(self) -> bool:
+        """Whether the kernel says that all of the file is in the page cache."""
+        if not self.size or not counts_pages(self.fd):
+            return False
+        return residency(self.fd)(0, self.size) == 1.0
 
     def wants_direct(self, start: int, size: int) -> bool:
         """Whether a range is better read around the page cache."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from threading import Event
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from planner.engine import files
 from planner.engine.backends.base import Engine, Lane
@@ -17,14 +17,19 @@ from planner.engine.serving.parts import GRAIN, Chunk
 from planner.engine.serving.shape import Shape
 from planner.engine.waits import Stop
 
-Way = Literal["in", "out", "copy", "host"]
-"""Through the ring to a GPU, through it from one, by a copy engine alone, by the CPU alone."""
+if TYPE_CHECKING:
+    from planner.engine.serving.mapped import Maps
+
+Way = Literal["in", "out", "copy", "host", "map"]
+"""Through the ring to a GPU, through it from one, by a copy engine alone, by the CPU alone, from
+where a file is cached."""
 
 _KINDS: Final[dict[Way, tuple[Literal["pool", "engine"], ...]]] = {
     "in": ("pool", "engine"),
     "out": ("engine", "pool"),
     "copy": ("engine",),
     "host": ("pool",),
+    "map": ("pool", "engine"),
 }
 Operation = Callable[[int, int], None]
 
@@ -58,7 +63,7 @@ class Job:
     `prepare` makes the memory that the call allocates, beside the first reads; `ready` is set when
     it has. `survey` looks at the files afterwards, while workers read them. `issued` is set once
     the last copy stands in its queue. `behind` are events of other streams that copies wait for;
-    `began`, `ended` the clock.
+    `maps` the files of a job that copies out of the page cache; `began`, `ended` the clock.
     """
 
     way: Way
@@ -68,6 +73,7 @@ class Job:
     prepare: Callable[[], None] = lambda: None
     survey: Callable[[], None] = lambda: None
     behind: tuple[Any, ...] = ()
+    maps: Maps | None = None
     budget: int | None = None
     stop: Stop = field(default_factory=Stop)
     ready: Event = field(default_factory=Event)
@@ -87,7 +93,7 @@ class Job:
     @property
     def aside(self) -> int:
         """How many threads of the pool only prepare: one, where workers read meanwhile."""
-        return 1 if self.way == "in" else 0
+        return 1 if self.way in ("in", "map") else 0
 
     def worker(self, numbers: Iterator[int]) -> Iterator[Op]:
         """What one worker does: the generator of the way's shape."""

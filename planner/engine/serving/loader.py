@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 import weakref
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from planner.engine.backends.base import Engine
 from planner.engine.progress import POLL_S, Progress
-from planner.engine.serving import files as weights
+from planner.engine.serving import files as weights, mapped
 from planner.engine.serving.bank import host_memory
 from planner.engine.serving.choice import Chooser
 from planner.engine.serving.classify import is_path, source_of, target_of
@@ -20,7 +21,7 @@ from planner.engine.serving.desk import Call, Desk
 from planner.engine.serving.ends import Cache, End, FileEnd, MemoryEnd, close_all
 from planner.engine.serving.entries import Entries
 from planner.engine.serving.future import TransferFuture
-from planner.engine.serving.job import Job
+from planner.engine.serving.job import Job, Way
 from planner.engine.serving.opening import device_index, open_for
 from planner.engine.serving.parts import Part, chunks_of
 from planner.engine.serving.planned import Source
@@ -33,6 +34,7 @@ from planner.errors import InputError
 if TYPE_CHECKING:
     from planner.machine.schema import Machine
 
+MAPPED: Final = "few cores: the cached file is registered in pieces and copied from where it lies"
 _NO_PAIR: Final = "a transfer takes a source and a destination, or a list of such pairs"
 
 
@@ -69,13 +71,14 @@ class Loader(AbstractContextManager["Loader"]):
         self._desk = Desk(lambda gpu: open_for(backend, gpu))
         weakref.finalize(self, self._desk.leave)  # where nobody calls `close`
 
-    def load(
+    def load(  # noqa: PLR0913 - choices by name
         self,
         path: Any,
         device: str | int | None = "cuda:0",
         *,
         machine: Machine | str | None = None,
         budget: int | str | None = None,
+        cores: int | None = None,
         cache: Cache = "auto",
         tensors: Iterable[str] | None = None,
         progress: Progress | None = None,
@@ -84,12 +87,14 @@ class Loader(AbstractContextManager["Loader"]):
         asked = perf_counter()
         gpu = device_index(device)
         _check_cache(cache)
+        if cores is not None and cores < 1:
+            raise InputError(f"{cores} cores cannot load anything", hint="give 1 or more")
         files = weights.find_files(path)
         if tensors is not None:
             weights.choose(files, [tensors] if isinstance(tensors, str) else tensors)
         size = sum(size for file in files for _, _, size in file.ranges)
         sources = weights.open_files(files, cache)
-        call = self._load_call(files, sources, gpu, size, machine, budget)
+        call = self._load_call(files, sources, gpu, size, machine, budget, cores)
         call.asked = asked
         future = self._desk.submit(call)
         try:
@@ -165,6 +170,7 @@ class Loader(AbstractContextManager["Loader"]):
         size: int,
         machine: Machine | str | None,
         budget: int | str | None,
+        cores: int | None,
     ) -> Call:
         """The call of a load: all files in one job, their memory made beside the first reads."""
         ends: list[End] = [*sources]
@@ -174,18 +180,47 @@ class Loader(AbstractContextManager["Loader"]):
             kind = _kind(sources, sources[0].cache)
             shape, notes = self._chooser.shape(gpu, size, kind, machine, most)
             shape = shape.cut_to(size)
-            chunks = chunks_of(parts, shape.chunk_bytes)
-            engine = None if gpu is None else Engine("h2d", gpu)
-            job = Job("host" if gpu is None else "in", chunks, shape, engine, budget=most)
-            job.prepare = lambda: self._allocate(files, gpu)
-            job.survey = lambda: _survey(sources)
-            if gpu is None:
-                self._allocate(files, None)
-                job.prepare = lambda: None
+            if cores is not None:
+                shape = replace(shape, workers=min(shape.workers, cores))
+
+            def through_ring() -> Job:
+                engine = None if gpu is None else Engine("h2d", gpu)
+                way: Way = "host" if gpu is None else "in"
+                job = Job(way, chunks_of(parts, shape.chunk_bytes), shape, engine, budget=most)
+                if gpu is None:
+                    self._allocate(files, None)
+                else:
+                    job.prepare = lambda: self._allocate(files, gpu)
+                    job.survey = lambda: _survey(sources)
+                return job
+
+            direct = None if gpu is None else self._mapped(parts, gpu, most, cores)
+            if direct is not None:
+                direct.prepare = lambda: self._allocate(files, gpu)
+                call = Call(size, direct.shape, [direct], ends, (*notes, MAPPED))
+                call.instead = through_ring
+                return call
+            job = through_ring()
         except BaseException:
             close_all(ends)
             raise
         return Call(size, shape, [job], ends, notes)
+
+    def _mapped(self, parts: Sequence[Part], gpu: int, most: int, cores: int | None) -> Job | None:
+        """The job that copies out of the page cache, where few cores make it the faster way."""
+        if cores is None:  # an emulated GPU takes a core itself, so it is for whoever asks
+            cores = len(os.sched_getaffinity(0)) if self._backend == "cuda" else mapped.FEW + 1
+        room = most - self._desk.pump.pinned_bytes
+        shape = mapped.shape_of(room)
+        size = sum(part.size for part in parts)
+        if cores > mapped.FEW or size < mapped.LEAST or shape is None:
+            return None
+        files = [part.source for part in parts if isinstance(part.source, FileEnd)]
+        if any(file.cache == "cold" or not file.is_cached() for file in files):
+            return None
+        maps = mapped.map_files(parts, room)
+        chunks = mapped.chunks_of(parts, shape.chunk_bytes)
+        return Job("map", chunks, shape, Engine("h2d", gpu), maps=maps, budget=most)
 
     def _allocate(self, files: Sequence[weights.LoadedFile], gpu: int | None) -> None:
         """One piece of memory for each file."""

@@ -20,7 +20,8 @@ from typing import Final
 from planner.engine.backends.base import Backend, Lane
 from planner.engine.memory import Ring
 from planner.engine.serving.bank import Bank, in_backend
-from planner.engine.serving.job import Hand, Hands, Job
+from planner.engine.serving.job import Hand, Hands, Job, Operation
+from planner.engine.serving.mapped import MappedHands, Maps, UnmappableError
 from planner.engine.serving.shape import ROOM
 from planner.engine.team import Team
 from planner.engine.waits import SWITCH_S, Stop, Stopped
@@ -43,6 +44,7 @@ class Pump:
         self._ring: Ring | None = None
         self._hands: list[Hand] = []
         self._depth = 0
+        self._left: Maps | None = None
 
     @property
     def pinned_bytes(self) -> int:
@@ -91,6 +93,9 @@ class Pump:
         finally:
             sys.setswitchinterval(switch)
             job.ended = perf_counter()
+            self._left = job.maps
+            if job.stop.asked:
+                self.clear_up()
             if self.bank is not None:
                 self.bank.tidy()
         error = job.stop.error
@@ -129,8 +134,7 @@ class Pump:
     def _drive(self, job: Job, hand: Hand, numbers: Iterator[int]) -> None:
         """Let one worker do its part, or end it with nothing in flight."""
         with in_backend():
-            hands = Hands(job, hand, self._reach, self._register)
-            operations, stop = hands.operations(), job.stop
+            operations, stop = self._operations(job, hand), job.stop
             code = slot = chunk = 0
             last: dict[int, int] = {}
             try:
@@ -146,6 +150,24 @@ class Pump:
                 for lane in hand.lanes.values():
                     lane.settle()
                 raise Stopped from error
+
+    def _operations(self, job: Job, hand: Hand) -> list[Operation]:
+        """What a worker does in this job, by the codes of its generator."""
+        if job.maps is None:
+            return Hands(job, hand, self._reach, self._register).operations()
+        return MappedHands(job, hand, self._reach, self._backend).operations()
+
+    def _backend(self) -> Backend:
+        if self.bank is None:
+            raise RuntimeError("the backend is not open")
+        return self.bank.backend
+
+    def clear_up(self) -> None:
+        """Give back what a job left registered, if any did."""
+        maps, self._left = self._left, None
+        if maps is not None:
+            with in_backend():
+                maps.close(self.bank.backend if self.bank is not None else None)
 
     def _reach(self, hand: Hand, job: Job) -> Lane:
         """The worker's lane to the job's engine, behind what the caller's stream holds."""
@@ -231,6 +253,7 @@ class Pump:
                 last.callback(self.bank.retire)
             last.callback(self._drop_ring)
             last.callback(self._drop_lanes)
+            last.callback(self.clear_up)
             if self._team is not None:
                 last.callback(self._team.close)
             self._team = None
@@ -240,6 +263,8 @@ class Pump:
 
 def _told(job: Job, chunk: int, error: BaseException) -> BaseException:
     """The error with the place where it happened."""
+    if isinstance(error, UnmappableError):
+        return error  # nothing is wrong with the file
     if not isinstance(error, (OSError, PlannerError, RuntimeError)):
         return error
     part = job.chunks[chunk][0]

@@ -436,10 +436,12 @@ def test_each_chunk_is_read_as_it_is_cached(
 ) -> None:
     path = tmp_path / "m.safetensors"
     held = write_weights(path, [("a", "U8", (1_000_000,))])
+
     # The first half of the file is cached, as the kernel would say; the rest is not.
-    monkeypatch.setattr(
-        ends, "residency", lambda _fd: lambda at, _size: 1.0 if at < 500_000 else 0.0
-    )
+    def share(at: int, size: int) -> float:
+        return min(1.0, max(0.0, (500_000 - at) / size))
+
+    monkeypatch.setattr(ends, "residency", lambda _fd: share)
     found = pool.load(path, cache="auto")
     assert same(found["a"], held["a"])
     report = found.report
