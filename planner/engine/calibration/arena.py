@@ -43,6 +43,8 @@ SHARE: Final = 16
 """Part of the free memory that one buffer takes at most: there are about five of them."""
 ROOM: Final = 4
 """Part of the free disk space that the cold file takes at most."""
+GATHERED: Final[frozenset[CopyName]] = frozenset({"memory"})
+"""Copies that gather scattered pieces one by one; out of files nothing is gathered."""
 LEAST: Final = 32 * MIB
 FRESH: Final = 256 * MIB
 """Bytes of which the first touch and the registration are timed."""
@@ -135,9 +137,12 @@ class Arena:
         return found
 
     def overhead_cells(self, copy: CopyName) -> list[Cell]:
-        """The interpreter's seconds for one chunk."""
+        """The interpreter's seconds for one chunk, and out of memory for one more piece in it."""
         ring = self.pinned.view
-        return [] if ring is None else [tables.per_chunk_cell(copy, self.sides[copy].side, ring)]
+        if ring is None:
+            return []
+        found = [tables.per_chunk_cell(copy, self.sides[copy].side, ring)]
+        return [*found, tables.per_piece_cell(copy, ring)] if copy in GATHERED else found
 
     def stock(self) -> Stock:
         """What joint runs move."""

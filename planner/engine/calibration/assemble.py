@@ -164,7 +164,8 @@ def _host(found: Found) -> Ram:
     for copy, axes in found.axes.items():
         own = [c for c in found.cells if isinstance(c.key, tuple) and c.key[0] == copy]
         overhead = found.value("overhead", copy) or 0.0
-        table = tables.table(copy, own, axes, overhead)
+        piece = found.value("piece", copy) or 0.0
+        table = tables.table(copy, own, axes, overhead, piece)
         if table is not None:
             rates[copy] = table
     combined = found.value("combined", "read")

@@ -15,9 +15,14 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
+import numpy as np
+
 from planner.engine.calibration.rounds import Cell, summaries
 from planner.engine.calibration.scope import FEW_CORES
 from planner.engine.calibration.statistics import typical
+from planner.engine.layout import scattered
+from planner.engine.memory import HostBuffer
+from planner.engine.strategies.base import Scattered, cut
 from planner.machine.schema import CopyName
 from planner.machine.tables import CopyTable
 
@@ -26,6 +31,10 @@ SLOTS: Final = 2
 """Slots of a worker: one is filled while the other is emptied."""
 SMALLEST_CHUNK: Final = MIB
 """Below 1 MiB the interpreter's time for a chunk, which `per_chunk` holds, outweighs the copy."""
+PIECES: Final = 512
+"""Pieces that are gathered in one sample: about half a millisecond."""
+SMALL: Final = 4 << 10
+"""Bytes of each."""
 WARM: Final = 0.25
 """Share of a slice that is not counted: the first lap finds other data in the caches."""
 
@@ -142,16 +151,40 @@ def per_chunk_cell(copy: CopyName, side: Side, ring: memoryview) -> Cell:
     return Cell(("overhead", copy), run)
 
 
+def per_piece_cell(copy: CopyName, ring: memoryview) -> Cell:
+    """Seconds of the interpreter for one more small piece that is gathered into a chunk.
+
+    Pieces of 4 KiB are copied while the lock is held, so the copy itself is part of it.
+    """
+    count = min(PIECES, len(ring) // SMALL)
+
+    def run() -> float:
+        layout = scattered([SMALL] * count)
+        memory = HostBuffer(layout.extent)
+        try:
+            memory.touch()
+            target = np.frombuffer(ring, np.uint8).ctypes.data
+            source = Scattered(layout, memory.address, cut(layout.size, layout.size))
+            start = time.perf_counter()
+            source.gather(0, target)
+            return (time.perf_counter() - start) / count
+        finally:
+            memory.close()
+
+    return Cell(("piece", copy), run)
+
+
 def table(
     copy: CopyName,
     found: Sequence[Cell],
     axes: tuple[Sequence[int], Sequence[int]],
     overhead: float,
+    piece: float = 0.0,
 ) -> CopyTable | None:
     """The table of one kind of copy from its sampled cells, `None` if none was sampled.
 
     The interpreter's `overhead` for a chunk is in every sample; the model adds it by itself, so
-    the rates are those of the bytes alone.
+    the rates are those of the bytes alone. `piece` is its time for one more piece of a chunk.
     """
     by_key = summaries(cell for cell in found if cell.key[0] == copy)  # type: ignore[index]
     rows, counts = [], []
@@ -176,5 +209,6 @@ def table(
         rings=tuple(axes[1]),
         rates=tuple(rows),
         per_chunk=overhead,
+        per_piece=piece,
         spread=spread,
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.engine.calibration import costs, disk
+from planner.engine.calibration import costs, disk, tables
 from planner.engine.calibration.copies import Refinement
 from planner.engine.calibration.degraded import link_warning
 from planner.engine.calibration.duplex import interference, shared
@@ -15,6 +15,7 @@ from planner.engine.calibration.joint import Run, runs, shapes
 from planner.engine.calibration.relink import wanted_link
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.scope import FULL, QUICK
+from planner.engine.memory import HostBuffer
 from planner.errors import InputError
 from planner.machine.load import load_machine
 from planner.machine.schema import Direction, Link
@@ -215,3 +216,13 @@ def test_the_groups_fit_into_the_time(scope: object, limit: float) -> None:
     assert planned <= one.seconds
     # Starting Python with CuPy takes some two seconds, ending some more.
     assert one.seconds + 3 < limit
+
+
+def test_a_piece_costs_its_call_and_its_bytes() -> None:
+    ring = HostBuffer(4 * MIB)
+    ring.touch()
+    cell = tables.per_piece_cell("memory", ring.view)
+    assert cell.key == ("piece", "memory")
+    # 4 KiB at 100 GB/s, faster than any single thread, take 40 ns; 100 us is a stuck machine.
+    assert 40e-9 < min(cell.take() for _ in range(3)) < 100e-6
+    ring.close()
