@@ -77,8 +77,8 @@ MaxError = Annotated[
     ),
 ]
 
-WRITTEN: Final = ("output", "markdown", "junit")
-"""The options that name a file to be written; each is checked before the work begins."""
+WRITTEN: Final = ("markdown", "junit", "html", "trace")
+"""Options that name a file to be written beside `-o`: each is checked before the work begins."""
 
 _SHARED: Final[dict[str, tuple[Any, Any]]] = {
     "json": (Json, False),

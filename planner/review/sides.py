@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
@@ -15,14 +14,12 @@ from planner.files import is_given, read_bytes
 from planner.results import FORMATS, Estimate, Run
 from planner.results.diff import Diff
 from planner.review.compare import compare
+from planner.review.embedded import embedded
 from planner.review.gate import Limit, parse_limit
 from planner.units import UnitError
 
 if TYPE_CHECKING:
     from planner.engine.progress import Progress
-
-EMBEDDED: Final = "planner-result"
-"""The id of the script element in which a report carries its result."""
 
 _KINDS: Final[dict[str, type[Estimate | Run]]] = {
     "planner.estimate/1": Estimate,
@@ -151,35 +148,10 @@ def _is_yaml(path: str | os.PathLike[str]) -> bool:
 
 def _embedded(text: str, path: str | os.PathLike[str]) -> str:
     """The JSON that a report carries."""
-    finder = _Finder()
-    finder.feed(text)
-    finder.close()
-    if not finder.found:
+    found = embedded(text)
+    if found is None:
         raise InputError(
             f"{path} is HTML, but no report of planner: no result lies in it",
             hint="`planner report RESULT -o FILE` writes one that can be read back",
         )
-    return "".join(finder.found)
-
-
-class _Finder(HTMLParser):
-    """Collects the text of the script element that holds the result."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=False)
-        self.found: list[str] = []
-        self._inside = False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, Any]]) -> None:
-        """Begin where the element does."""
-        self._inside = tag == "script" and dict(attrs).get("id") == EMBEDDED
-
-    def handle_endtag(self, tag: str) -> None:
-        """End with it."""
-        if tag == "script":
-            self._inside = False
-
-    def handle_data(self, data: str) -> None:
-        """Keep what stands inside."""
-        if self._inside:
-            self.found.append(data)
+    return found
