@@ -144,11 +144,12 @@ class FlowRunner:
         if self.repeat > 1:
             steady = (end - first_end - paused) / (self.repeat - 1)
         else:
-            paid = [*setup, *(step for copy in self.copies for step in copy.setup)]
-            steady = max(0.0, end - start - sum(step.duration_s for step in paid))
+            every = [*setup, *(step for copy in self.copies for step in copy.setup)]
+            steady = max(0.0, end - start - sum(step.duration_s for step in every))
         after = [*self._unregister_once(), *self._give_back()] if fresh else []
         first_s = first_end - start + sum(step.duration_s for step in after)
-        return FlowSample(start, end, (*setup, *after), steady, first_s, tuple(moves), self.repeat)
+        paid = merged([*setup, *after])
+        return FlowSample(start, end, paid, steady, first_s, tuple(moves), self.repeat)
 
     def progress(self) -> int:
         """Bytes that have left their source in this sample."""
@@ -344,6 +345,23 @@ class FlowRunner:
             if self.team is not None:
                 last.callback(self.team.close)
             self.transfers, self.team = [], None
+
+
+def merged(steps: Sequence[SetupStep]) -> tuple[SetupStep, ...]:
+    """The steps with those of one name as one: several movements open lanes each."""
+    found: dict[str, SetupStep] = {}
+    for step in steps:
+        known = found.get(step.name)
+        if known is None:
+            found[step.name] = step
+            continue
+        sizes = [one.size_bytes for one in (known, step) if one.size_bytes is not None]
+        update = {
+            "duration_s": known.duration_s + step.duration_s,
+            "size_bytes": sum(sizes) if sizes else None,
+        }
+        found[step.name] = known.model_copy(update=update)
+    return tuple(found.values())
 
 
 def _step(name: str, start: float, size: int) -> SetupStep:

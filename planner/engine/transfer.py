@@ -156,8 +156,15 @@ class Transfer:
                 tally=self._tally,
             )
             part.arm(bound)
+        return [*steps, *self._equip()]
+
+    def _equip(self) -> list[SetupStep]:
+        """Give every worker its operations, and the lanes to the engines that these need."""
+        start = perf_counter()
         self._together(lambda number: self._part(number).equip(number))
-        return steps
+        took = perf_counter() - start
+        lanes = any(hands.lanes for part in self.parts for hands in part.hands)
+        return [SetupStep(name="open the lanes", duration_s=took)] if lanes else []
 
     def _make_rings(self) -> list[SetupStep]:
         """Workers touch their own slots; then each ring is registered as one region."""

@@ -78,10 +78,12 @@ class Setup(_Strict):
 
     `touch_fresh` and `touch_recycled` are the first touch by all workers together of memory that
     the guest has never used, and of memory that it has used before. `register` pins touched memory
-    in place. `host_alloc` allocates, touches and pins in one driver call. `map_touch` is the touch
-    of a cached file's mapping (minor page faults), which threads take in turn. `workers` is the
-    start of the pool of workers with their streams and events, `wake` what each worker after the
-    first adds to every run until all are at it.
+    in place. `host_alloc` allocates, touches and pins in one driver call. `map_latency`
+    is mapping a file, `map_touch` the touch of a cached file's mapping (minor page faults), which
+    threads take in turn. A flow's
+    workers take `start` for the first, `worker` for each other one and `lane` for each stream with
+    its events; `workers` is all of it for a pool with a ring, where only the whole is known. `wake`
+    is what each worker after the first adds to every run until all are at it.
     """
 
     touch_fresh: BytesPerSecond | None = None
@@ -91,8 +93,12 @@ class Setup(_Strict):
     unregister: BytesPerSecond | None = None
     register_file: BytesPerSecond | None = None
     host_alloc: BytesPerSecond | None = None
+    map_latency: Seconds = 0.0
     map_touch: BytesPerSecond | None = None
     workers: Seconds = 0.0
+    start: Seconds = 0.0
+    worker: Seconds = 0.0
+    lane: Seconds = 0.0
     wake: Seconds = 0.0
     spread: float | None = Field(default=None, ge=0)
     source: str | None = None

@@ -115,7 +115,10 @@ class _Shift:
         known = {name: getattr(setup, name) for name in rates if getattr(setup, name) is not None}
         update = {name: rate / factor for name, rate in known.items()}
         update["register_latency"] = setup.register_latency * factor
-        update["workers"] = setup.workers * factor
+        update |= {
+            name: getattr(setup, name) * factor
+            for name in ("map_latency", "workers", "start", "worker", "lane")
+        }
         update["wake"] = setup.wake * factor
         return setup.model_copy(update=update)
 

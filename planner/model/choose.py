@@ -13,11 +13,12 @@ from planner.machine.schema import Hbm, Machine, Ram
 from planner.machine.topology import Topology
 from planner.model.fits import does_not_fit
 from planner.model.known import choose_shape
-from planner.model.movement import Movement, buffer_setup
+from planner.model.movement import START, Movement, buffer_setup
 from planner.model.need import Need
 from planner.model.pieces import piece_by_piece
 from planner.model.shapes import Choice
 from planner.model.strategies import Shape
+from planner.model.strategies.base import step, steps
 from planner.model.ways import Way, leaves_out, matches_pins, ways
 from planner.results import FlowSchedule, Rejected, SetupStep
 from planner.units import format_time
@@ -181,7 +182,23 @@ def setup_of(
             )
         if isinstance(place, Ram) and last.end != need.end and last.after != "mapped":
             found.extend(buffer_setup(place, need.size, pinned=last.after == "pinned"))
-    return tuple(found)
+    return (*_team(way, shapes, found), *found)
+
+
+def _team(way: Way, shapes: Sequence[Shape], found: list[SetupStep]) -> tuple[SetupStep, ...]:
+    """Starting the workers, which all movements share, and opening a lane for every engine.
+
+    What `found` says of a pool that comes with a ring is taken over from there.
+    """
+    setup = way.movements[0].crossings[0].ram.setup
+    moving = [(m.stages(s), s) for m, s in zip(way.movements, shapes, strict=True)]
+    workers = max((shape.workers for stages, shape in moving if stages), default=1)
+    pools = [one for one in found if one.name == START]
+    found[:] = [one for one in found if one.name != START]
+    pool = max((one.duration_s for one in pools), default=0.0)
+    lanes = sum(shape.workers * sum(s.kind == "engine" for s in stages) for stages, shape in moving)
+    start = pool + setup.start + (workers - 1) * setup.worker
+    return steps(step(START, 0, None, start), step("open the lanes", 0, None, lanes * setup.lane))
 
 
 def _slower(candidate: Candidate, repeat: int, best: float) -> Rejected:

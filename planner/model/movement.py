@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 from planner.machine.schema import Ram, Setup
 from planner.model.pipeline import Stage, Trace, exact, lengths, nearly, seconds, throughput
@@ -14,6 +15,9 @@ from planner.model.strategies import Crossing, Shape, Strategy
 from planner.model.strategies.base import PASSING, RINGS, step, steps
 from planner.model.strategies.touched import of_hbm
 from planner.results import Hop, SetupStep
+
+START: Final = "start the workers"
+"""Name of the step that every flow pays, with a ring or without."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +205,7 @@ def ring_setup(host: Ram, ring: int, *, combined: bool = False) -> tuple[SetupSt
     A write-combined ring only the driver can allocate, which touches it with one thread.
     """
     setup = host.setup
-    start = step("start the workers", 0, None, setup.workers)
+    start = step(START, 0, None, setup.workers)
     if combined and setup.host_alloc is not None:
         return steps(start, step("allocate the write-combined ring", ring, setup.host_alloc))
     return steps(start, *_pinned(setup, ring, "ring"))

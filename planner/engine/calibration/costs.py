@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping as Table, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-from planner.engine.backends.base import Backend
+from planner.engine.backends.base import Backend, Engine, Lane
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.statistics import Summary, middle, typical
 from planner.engine.memory import HostBuffer, Mapping, Ring
@@ -26,6 +27,8 @@ CALLS: Final = 5
 """Such registrations in one sample."""
 BLOCKS: Final = (MIB, 64 * MIB, 256 * MIB)
 """Bytes of device memory whose allocation is timed."""
+SLOTS: Final = 2
+"""Slots of the lanes whose making is timed, as most rings have them."""
 MAPPED: Final = 256 * MIB
 """Bytes of a cached file that are mapped: minor faults of 256 MiB take some 30 ms."""
 
@@ -54,20 +57,43 @@ class Costs:
         pinned = timed(lambda: self.backend.register(address, size))
         return pinned, timed(lambda: self.backend.unregister(address))
 
-    def start_workers(self) -> float:
-        """Seconds of starting a team whose threads reach the GPUs."""
+    def start_workers(self, count: int) -> float:
+        """Seconds of starting a team of so many, whose threads reach the GPUs."""
 
         def attach(_number: int) -> None:
             for gpu in self.gpus:
                 self.backend.attach(gpu)
 
         start = perf_counter()
-        team = Team(self.team.size, Stop(), "calibration")
+        team = Team(count, Stop(), "calibration")
         try:
             team.run(attach)
             return perf_counter() - start
         finally:
             team.close()
+
+    def open_lane(self) -> float:
+        """Seconds of one lane with two slots where every worker opens one: they take turns."""
+        made: list[Lane] = []
+        engine = Engine("h2d", self.gpus[0])
+
+        def make(_number: int) -> None:
+            self.backend.attach(engine.gpu)
+            made.append(self.backend.lane(engine, SLOTS))
+
+        try:
+            return timed(lambda: self.team.run(make)) / self.team.size
+        finally:
+            for lane in made:
+                lane.close()
+
+    def map(self) -> float:
+        """Seconds of mapping the cached file."""
+        start = perf_counter()
+        made = Mapping(str(self.file), 0, min(MAPPED, self.file.stat().st_size))
+        seconds = perf_counter() - start
+        made.close()
+        return seconds
 
     def mapping(self) -> tuple[float, float]:
         """Seconds of touching a new mapping of the cached file, and of pinning it then."""
@@ -114,8 +140,11 @@ class Costs:
             ("setup", "register", PAGE),
             lambda: middle(self.register(small)[0] for _ in range(CALLS)),
         )
-        yield Cell(("setup", "workers", self.team.size), self.start_workers, self.team.size)
+        for count in sorted({1, self.team.size}):
+            yield Cell(("setup", "workers", count), partial(self.start_workers, count), count)
+        yield Cell(("setup", "lane", self.team.size), self.open_lane, self.team.size)
         if self.maps():
+            yield Cell(("setup", "mmap", PAGE), self.map)
             mapped = Cell(("setup", "map", min(MAPPED, self.file.stat().st_size)), None)
             mapped.run = lambda: both(mapped, self.mapping())
             yield mapped
@@ -138,7 +167,7 @@ def setup_of(cells: Sequence[Cell]) -> Setup:
     seen: dict[str, tuple[int, Summary, float | None]] = {
         name: (size, cell.summary(), cell.second())
         for (name, size), cell in own.items()
-        if size != PAGE and cell.taken
+        if size != PAGE and cell.taken and name != "workers"
     }
     small = own.get(("register", PAGE))
     latency = small.summary().median if small is not None and small.taken else 0.0
@@ -152,7 +181,8 @@ def setup_of(cells: Sequence[Cell]) -> Setup:
         size, found, pinned = seen["map"]
         rates["map_touch"] = _rate(size, found.median)
         rates["register_file"] = _rate(size, found.median + (pinned or 0.0))
-    workers = seen.get("workers")
+    mapped = own.get(("mmap", PAGE))
+    start, worker = _teams(own)
     return Setup(
         touch_fresh=rates.get("fresh"),
         touch_recycled=rates.get("touch"),
@@ -161,10 +191,27 @@ def setup_of(cells: Sequence[Cell]) -> Setup:
         unregister=rates.get("unregister"),
         register_file=rates.get("register_file"),
         host_alloc=rates.get("host_alloc"),
+        map_latency=mapped.summary().median if mapped is not None and mapped.taken else 0.0,
         map_touch=rates.get("map_touch"),
-        workers=workers[1].median if workers is not None else 0.0,
+        start=start,
+        worker=worker,
+        lane=seen["lane"][1].median if "lane" in seen else 0.0,
         spread=typical(found.spread for _, found, _ in seen.values()),
     )
+
+
+def _teams(cells: Table[tuple[object, ...], Cell]) -> tuple[float, float]:
+    """Seconds of a team of one, and of each further worker."""
+    found = {
+        int(size): cell.summary().median
+        for (name, size), cell in cells.items()
+        if name == "workers" and cell.taken and isinstance(size, int)
+    }
+    if not found:
+        return 0.0, 0.0
+    few, many = min(found), max(found)
+    each = max(0.0, found[many] - found[few]) / max(1, many - few)
+    return max(0.0, found[few] - (few - 1) * each), each
 
 
 def allocation_cells(backend: Backend, gpu: int) -> Iterator[Cell]:

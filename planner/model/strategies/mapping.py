@@ -44,16 +44,20 @@ def _stages(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
 
 def _setup(crossing: Crossing, _shape: Shape) -> tuple[SetupStep, ...]:
     """Registration populates the mapping; pages that are not cached come from the disk first."""
-    if crossing.after != "mapped":
-        return ()
     setup = crossing.ram.setup
+    if crossing.after != "mapped":
+        mapped = step("map the file", crossing.size, None, setup.map_latency)
+        return steps(mapped if crossing.after == "mapping" else None)
     source = replace(crossing, before="mapping", mapped_from=crossing.start, cached=0.0)
     cold = round(crossing.size * (1 - crossing.cached))
     reading = fault_time(source) if cold else 0.0
     return steps(
         step("fault in what is not cached", cold, 1 / reading if reading else None),
         step(
-            "map and register the file", crossing.size, setup.register_file, setup.register_latency
+            "map and register the file",
+            crossing.size,
+            setup.register_file,
+            setup.map_latency + setup.register_latency,
         ),
     )
 

@@ -90,7 +90,9 @@ def test_setup_is_made_of_its_cells() -> None:
             _cell("setup", "touch", size, value=0.05),
             _cell("setup", "register", size, value=0.0101, also=0.005),
             _cell("setup", "register", 4096, value=0.0001),
-            _cell("setup", "workers", 16, value=0.003),
+            _cell("setup", "workers", 1, value=0.0001),
+            _cell("setup", "workers", 16, value=0.0031),
+            _cell("setup", "lane", 16, value=0.00008),
             _cell("setup", "map", size, value=0.01, also=0.01),
         ]
     )
@@ -99,7 +101,11 @@ def test_setup_is_made_of_its_cells() -> None:
     assert found.register_latency == pytest.approx(0.0001)
     assert found.register_rate == pytest.approx(size / 0.01)
     assert found.unregister == pytest.approx(size / 0.005)
-    assert found.workers == 0.003
+    # 15 further workers took 3 ms longer than one alone.
+    assert found.start == pytest.approx(0.0001)
+    assert found.worker == pytest.approx(0.0002)
+    assert found.lane == pytest.approx(0.00008)
+    assert found.workers == 0.0
     # Mapping touches the pages, and registering pins them then.
     assert found.map_touch == pytest.approx(size / 0.01)
     assert found.register_file == pytest.approx(size / 0.02)
