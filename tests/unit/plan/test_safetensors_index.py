@@ -76,6 +76,11 @@ def test_it_agrees_with_the_parser(
     assert same(raw, at)
 
 
+@pytest.mark.parametrize("pad", [0, 1, 62, 63, 64, 65, 200])
+def test_spaces_behind_it_do_not_matter(pad: int) -> None:
+    assert same(packed({"a": entry("U8", [4], 0, 4)}, pad), 4)
+
+
 def test_offsets_of_many_digits() -> None:
     # 17 digits are too many for the arrays (two words of eight), 16 are not.
     for digits, there in ((1, True), (8, True), (9, True), (15, True), (16, True), (17, False)):
