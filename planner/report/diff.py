@@ -21,7 +21,7 @@ from planner.report.change_words import (
 )
 from planner.report.estimate import closing
 from planner.report.style import Style
-from planner.report.table import Cell, Column, Row, prose, table
+from planner.report.table import Cell, Column, Row, Total, prose, table
 from planner.report.words import margin_words, objective_mark
 from planner.results.diff import (
     Diff,
@@ -62,7 +62,7 @@ def diff_text(diff: Diff, style: Style, *, saved: str | None = None) -> str:
     lines = [*_header(diff, style), "", *table(_TIMES, _time_rows(diff), style, indent=2)]
     changes = [_hop_rows(diff), _document_rows(diff)]
     for rows in changes:
-        lines += ["", *table(_CHANGES, rows, style, indent=2)] if rows else []
+        lines += ["", *_change_lines(rows, style)] if rows else []
     lines += _objective_lines(diff.objectives, style)
     notes = [line for w in diff.warnings for line in prose(f"! {w}", style, indent=0, hang=2)]
     failed = [gate.sentence for gate in diff.gates if not gate.passed]
@@ -150,6 +150,19 @@ def _time_row(name: str, change: TimeChange) -> Row:
         noise_words(change),
         signed_share(change),
         Cell(direction_words(change), tone),
+    ]
+
+
+def _change_lines(rows: Sequence[Row], style: Style) -> list[str]:
+    """A table; where the page is too narrow for its names, a wrapped line each."""
+    lines = table(_CHANGES, rows, style, indent=2)
+    if all(len(line) <= style.width for line in lines):
+        return lines
+    cells = [[str(cell) for cell in row] for row in rows if not isinstance(row, Total)]
+    return [
+        line
+        for mark, *texts in cells
+        for line in prose(f"{mark.strip() or '·'} {'  '.join(filter(None, texts))}", style, hang=2)
     ]
 
 

@@ -1,0 +1,61 @@
+"""The page of a comparison: what it shows first, what it leaves out, and how narrow it may be."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.report.diff import MOST, diff_text
+from planner.report.style import Style
+from planner.results import Estimate
+from planner.results.diff import Diff
+from planner.review.compare import compare
+from tests.helpers import results, sides
+
+
+def with_rate(made: Estimate, rate: float) -> Estimate:
+    """The estimate on a machine with a long name of a key that differs."""
+    curves = {"a_rather_long_name_of_a_curve": {"rate": rate, "points": [rate], "source": "x"}}
+    links = {**made.machine["links"], "pcie0": {"forward": {"curves": curves}}}
+    return made.model_copy(update={"machine": {**made.machine, "links": links}})
+
+
+def page(diff: Diff, width: int = 100) -> list[str]:
+    return diff_text(diff, Style(width=width)).splitlines()
+
+
+@pytest.mark.parametrize("width", [44, 60, 100])
+def test_the_page_keeps_its_width(width: int) -> None:
+    # A rate that no line of 60 columns could hold beside its path.
+    diff = compare(with_rate(sides.estimate(), 25e9), with_rate(sides.estimate(0.5), 50e9))
+    path = "links.pcie0.forward.curves.a_rather_long_name_of_a_curve.rate"
+    lines = page(diff, width)
+    # One word, a path, is not broken; and the last line is whole for those who search for it.
+    long = [line for line in lines[:-1] if len(line) > width]
+    assert [line.split() for line in long] in ([], [[path]])
+    text = " ".join(" ".join(lines).split())
+    assert f"machine {path} 25 GB/s → 50 GB/s" in text
+
+
+def test_the_points_of_a_curve_go_without_saying_beside_its_rate() -> None:
+    diff = compare(with_rate(sides.estimate(), 25e9), with_rate(sides.estimate(), 50e9))
+    assert [d.path.rpartition(".")[2] for d in diff.machine] == ["rate", "points"]
+    assert not [line for line in page(diff) if "points" in line]
+
+
+def test_flows_that_changed_come_before_those_that_did_not() -> None:
+    flows = [results.flow_estimate(f"flow{k}") for k in range(MOST + 5)]
+    last = flows[-1].model_copy(update={"duration_s": 9.0})
+    diff = compare(results.estimate(*flows), results.estimate(*flows[:-1], last))
+    lines = page(diff)
+    times = [line.split()[0] for line in lines if line.startswith("  flow")]
+    assert times[:2] == [f"flow{MOST + 4}", "flow0"]
+    # MOST flows are shown: 5 of the 17 are not.
+    assert any("and 5 more flows" in line for line in lines)
+
+
+def test_a_change_too_small_for_its_digits_claims_no_number() -> None:
+    diff = compare(sides.estimate(), sides.estimate(1.0001))
+    row = next(line for line in page(diff) if line.startswith("  weights"))
+    # 0.01 % rounds to 0.0 %, and 1.0001 to 1.000.
+    assert row.endswith("slightly slower")
+    assert "%" not in row
