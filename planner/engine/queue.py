@@ -13,7 +13,9 @@ from math import gcd
 from threading import Lock
 from typing import Final
 
-from planner.engine.strategies.base import Chunks
+from planner.engine.places import FilePlace, MappedPlace, Place
+from planner.engine.route import Route
+from planner.engine.strategies.base import Chunks, cut_source
 
 MOST_UNITS: Final = 1 << 16
 """Units of a flow at the most: each has a row in the table of every route."""
@@ -120,3 +122,19 @@ class _Taker:
                 raise StopIteration
             cursor.at = at + self._spans[at]
             return at
+
+
+def queue_of(routes: Sequence[Route], source: Place, size: int, times: int = 1) -> Queue:
+    """The chunks of a movement: cut at files' borders, and by pages where memory is registered.
+
+    `source` is where the bytes are, unless a route has a source of its own; see `Queue`.
+    """
+    moving = [route for route in routes if route.stages]
+    staying = [route for route in moving if route.stays]
+    start = (staying[0].source if staying else None) or source
+    borders = start.ranges.starts if isinstance(start, (FilePlace, MappedPlace)) else ()
+    chunks = [route.hops[0].chunk_bytes for route in moving]
+    pages = bool(staying)
+    return Queue(
+        lambda chunk: cut_source(start, size, chunk, pages=pages), size, chunks, borders, times
+    )

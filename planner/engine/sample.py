@@ -12,8 +12,8 @@ from planner.engine.flow import FlowSample
 from planner.engine.measure import Interval, served
 from planner.engine.pace import ALL, Gate, Pace, Turns
 from planner.engine.progress import POLL_S
-from planner.engine.transfer import Moved, raise_error
-from planner.engine.waits import SWITCH_S, Stop, Stopped
+from planner.engine.transfer import Moved
+from planner.engine.waits import SWITCH_S, Stop, Stopped, raise_error
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,15 +19,14 @@ from planner.engine.memory import Ring
 from planner.engine.numa import run_on
 from planner.engine.ops import Op
 from planner.engine.part import Part, parts_of
-from planner.engine.places import DevicePlace, FilePlace, MappedPlace, Place
-from planner.engine.queue import Queue
+from planner.engine.places import DevicePlace, Place
+from planner.engine.queue import queue_of
 from planner.engine.route import Route
-from planner.engine.strategies.base import Bound, Hands, Operation, Tally, cut_source
+from planner.engine.strategies.base import Bound, Hands, Operation, Tally
 from planner.engine.team import Job, Team
 from planner.engine.terms import Terms
-from planner.engine.waits import Stop, Stopped
+from planner.engine.waits import Stop, Stopped, raise_error
 from planner.engine.worker import operations_of, reset
-from planner.errors import ExecutionError, PlannerError
 from planner.results import Hop, SetupStep
 
 
@@ -104,7 +103,7 @@ class Transfer:
     ) -> None:
         self.backend, self.team, self.stop, self.line = backend, team, stop, line
         self.terms = terms or Terms()
-        self.queue = _queue(line)
+        self.queue = queue_of(line.routes, line.source, line.size, line.times)
         self.parts = parts_of(line.flow, [r for r in line.routes if r.stages], self.queue)
         self.workers = sum(part.workers for part in self.parts)
         self._registered: list[int] = []
@@ -332,33 +331,3 @@ def _settle(hands: Hands) -> None:
     """Nothing may be in flight when the memory is given back."""
     for lane in hands.lanes:
         lane.settle()
-
-
-def _queue(line: Line) -> Queue:
-    """The chunks of a movement: cut at files' borders, and by pages where memory is registered."""
-    routes = [route for route in line.routes if route.stages]
-    staying = [route for route in routes if route.stays]
-    source = (staying[0].source if staying else None) or line.source
-    borders = source.ranges.starts if isinstance(source, (FilePlace, MappedPlace)) else ()
-    chunks = [route.hops[0].chunk_bytes for route in routes]
-    pages = bool(staying)
-    return Queue(
-        lambda chunk: cut_source(source, line.size, chunk, pages=pages),
-        line.size,
-        chunks,
-        borders,
-        line.times,
-    )
-
-
-def raise_error(stop: Stop, flow: str) -> None:
-    """Raise what made the run stop, if anything did."""
-    error = stop.error
-    if error is None:
-        stop.check()
-    elif isinstance(error, PlannerError):
-        raise error
-    elif isinstance(error, Exception):
-        raise ExecutionError(f"flow {flow} failed: {error}") from error
-    else:
-        raise error

@@ -7,6 +7,8 @@ from threading import Event, Lock
 from types import TracebackType
 from typing import Final
 
+from planner.errors import ExecutionError, PlannerError
+
 SWITCH_S: Final = 1e-4
 """Seconds after which the interpreter lets another thread go on. The default of 5 ms lets one busy
 thread hold up all workers: 24 GB/s became 1.8 at 4 MiB chunks, 8 to 10 with this value (measured
@@ -83,3 +85,16 @@ class OneAtATime:
     ) -> None:
         """Let the next one in."""
         self._lock.release()
+
+
+def raise_error(stop: Stop, flow: str) -> None:
+    """Raise what made the run stop, if anything did."""
+    error = stop.error
+    if error is None:
+        stop.check()
+    elif isinstance(error, PlannerError):
+        raise error
+    elif isinstance(error, Exception):
+        raise ExecutionError(f"flow {flow} failed: {error}") from error
+    else:
+        raise error
