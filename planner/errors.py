@@ -91,9 +91,22 @@ class MachineError(InputError):
 
 
 class InfeasibleError(PlannerError):
-    """The plan is valid but cannot be done: no route, or something does not fit."""
+    """The plan is valid but cannot be done: no route, or something does not fit.
+
+    `reasons` says of every way why it cannot be taken, those nearest to being possible first.
+    """
 
     exit_code = ExitCode.INFEASIBLE
+
+    def __init__(
+        self, message: str, *, reasons: Sequence[str] = (), hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.reasons = tuple(reasons)
+
+    def __str__(self) -> str:
+        """The message with every reason, for whoever catches none of it."""
+        return "\n  ".join([self.message, *self.reasons])
 
 
 class UnavailableError(PlannerError):

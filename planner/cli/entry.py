@@ -85,7 +85,8 @@ def _run(given: list[str], session: Session) -> int:
     except (OutputError, BrokenPipeError):
         raise
     except PlannerError as error:
-        return _planner_error(error, _console(session, given), session.verb)
+        explain = "--explain" in given
+        return _planner_error(error, _console(session, given), session.verb, explain=explain)
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted(_console(session, given))
     except SystemExit as end:  # typer leaves like this when the reader of our output has left
@@ -129,16 +130,18 @@ def _usage(error: Any, console: Console) -> int:
     return _report(console, ExitCode.USAGE, message, hint=hint, before=usage)
 
 
-def _planner_error(error: PlannerError, console: Console, verb: str) -> int:
+def _planner_error(error: PlannerError, console: Console, verb: str, *, explain: bool) -> int:
     from planner.report.failure import failure_text
 
     code = ExitCode(error.exit_code)
     if console.manners.verbose:
         traceback.print_exception(error, file=console.stderr)
     if console.json:
-        _print_json(console, code, error.message, error.hint, getattr(error, "faults", ()))
+        found = {name: getattr(error, name, ()) for name in ("faults", "reasons")}
+        _print_json(console, code, error.message, error.hint, **found)
     else:
-        console.complain(failure_text(error, console.error_style, undone=_UNDONE.get(verb, "")))
+        style, undone = console.error_style, _UNDONE.get(verb, "")
+        console.complain(failure_text(error, style, undone=undone, explain=explain))
     return int(code)
 
 
@@ -163,7 +166,7 @@ def _report(
 ) -> int:
     """Print an error that is not about a file, as text or as JSON; its exit code."""
     if console.json:
-        _print_json(console, code, message, hint, ())
+        _print_json(console, code, message, hint)
     else:
         lines = [before, f"error: {message}", hint or ""]
         console.complain(console.error_style.spell("\n".join(line for line in lines if line)))
@@ -171,8 +174,13 @@ def _report(
 
 
 def _print_json(
-    console: Console, code: ExitCode, message: str, hint: str | None, faults: Sequence[Any]
+    console: Console,
+    code: ExitCode,
+    message: str,
+    hint: str | None,
+    faults: Sequence[Any] = (),
+    reasons: Sequence[str] = (),
 ) -> None:
     from planner.report.failure import failure_json
 
-    console.page(failure_json(int(code), message, hint, faults))
+    console.page(failure_json(int(code), message, hint, faults, reasons=reasons))

@@ -135,6 +135,19 @@ def _check_written(written: dict[str, str], given: Iterable[object]) -> None:
 
 _OUTPUT: Final = "-o"
 
+_SAVED: Final = {"calibrate": "a machine file (YAML)"}
+"""What `-o` makes of the result of a verb, where that is no JSON of ours."""
+
+
+def _shared_by(verb_name: str) -> dict[str, tuple[Any, Any]]:
+    """The shared options as that verb explains them."""
+    saved = _SAVED.get(verb_name)
+    if saved is None:
+        return _SHARED
+    words = f"Save the result as {saved}; - is stdout."
+    output = typer.Option("--output", "-o", metavar="FILE", help=words)
+    return {**_SHARED, "output": (Annotated[str | None, output], None)}
+
 
 def verb(function: Callable[..., int]) -> Callable[..., int]:
     """Give `function` the options that every verb has, and hand it a `console` made of them.
@@ -167,7 +180,7 @@ def verb(function: Callable[..., int]) -> Callable[..., int]:
     mine = [p.replace(kind=keyword) for p in own if p.name != "console"]
     shared_parameters = [
         inspect.Parameter(name, keyword, default=default, annotation=annotation)
-        for name, (annotation, default) in _SHARED.items()
+        for name, (annotation, default) in _shared_by(function.__name__).items()
     ]
     parameters = [first, *mine, *shared_parameters]
     vars(with_console)["__signature__"] = inspect.Signature(parameters)

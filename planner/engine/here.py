@@ -25,7 +25,7 @@ from planner.engine.calibration.ledger import Ledger
 from planner.engine.folder import cache_folder
 from planner.errors import InputError
 from planner.machine.discover import discover
-from planner.machine.schema import Hbm, Machine
+from planner.machine.schema import Disk, Hbm, Machine
 
 if TYPE_CHECKING:
     from planner.engine.progress import Progress
@@ -91,7 +91,7 @@ def here(
     found = None if recalibrate else _read(path, progress)
     if found is not None and _suits(found.machine, emulate_gpus):
         _say(progress, f"this computer, calibrated {age(time.time() - found.at)} ago")
-        return found.machine
+        return _with_scratch_here(found.machine)
     began = time.time()
     with _alone(path.with_suffix(".lock")):
         # Another process may have measured while this one waited for it.
@@ -102,7 +102,7 @@ def here(
             and not full
             and _suits(found.machine, emulate_gpus)
         ):
-            return found.machine
+            return _with_scratch_here(found.machine)
         if full:
             return _fully(path, chosen, emulate_gpus, progress, resume=resume)
         machine: Machine = calibration.calibrate(
@@ -110,6 +110,21 @@ def here(
         )
         _write(path, machine, progress)
     return machine
+
+
+def _with_scratch_here(machine: Machine) -> Machine:
+    """The machine, its scratch files where temporary files go now.
+
+    The cache has one answer for each file system (`Discovery.fingerprint`): another TMPDIR on the
+    same one is as fast as the folder that was measured.
+    """
+    folder = str(calibration.scratch_folder(None))
+    moved = {
+        name: node.model_copy(update={"path": folder})
+        for name, node in machine.nodes.items()
+        if isinstance(node, Disk) and node.path is not None
+    }
+    return machine.model_copy(update={"nodes": {**machine.nodes, **moved}})
 
 
 def _fully(

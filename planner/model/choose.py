@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from planner.errors import InfeasibleError
 from planner.machine.schema import Hbm, Machine, Ram
 from planner.machine.topology import Topology
 from planner.model.fits import does_not_fit
@@ -94,6 +93,7 @@ def decide(topology: Topology, need: Need, *, only: Collection[str] | None = Non
     """
     found: list[tuple[float, int, Candidate]] = []
     infeasible: list[Rejected] = []
+    applicable: set[str] = set()  # reasons of ways that only do not fit
     choices = Choices(need)
     all_ways = ways(topology, need)
     passed = {hop for way in all_ways for hop in way.hops} if need.pins.by_hop else set()
@@ -103,6 +103,8 @@ def decide(topology: Topology, need: Need, *, only: Collection[str] | None = Non
             reason = matches_pins(way, need) or way.not_done(only)
         candidate = reason or evaluate(topology.machine, need, way, choices=choices)
         if isinstance(candidate, str):
+            if reason is None and not matches_pins(way, need) and not way.lacks():
+                applicable.add(candidate)
             infeasible.append(Rejected(strategies=way.names, route=way.places, reason=candidate))
         else:
             found.append((candidate.duration(need.repeat), order, candidate))
@@ -110,7 +112,9 @@ def decide(topology: Topology, need: Need, *, only: Collection[str] | None = Non
     # Ways that differ only in a buffer on the way may lack the same thing: say it once.
     infeasible = list({(r.strategies, r.route, r.reason): r for r in infeasible}.values())
     if not found:
-        raise InfeasibleError(*_why_none(topology, need, infeasible))
+        from planner.model.no_way import no_way
+
+        raise no_way(topology, need, infeasible, applicable)
     found.sort(key=lambda row: (row[0], row[1]))
     ranked = [candidate for _, _, candidate in found]
     infeasible.extend(piece_by_piece(need, ranked[0].way, ranked[0].duration(need.repeat)))
@@ -218,19 +222,3 @@ def _slower(candidate: Candidate, repeat: int, best: float) -> Rejected:
         duration_s=duration,
         reason=reason,
     )
-
-
-def _told(rejected: Rejected) -> str:
-    """A rejected way and its reason, the strategy named once."""
-    names = " + ".join(rejected.strategies)
-    own = rejected.reason.startswith(f"{names}: ")
-    return rejected.reason if own else f"{names}: {rejected.reason}"
-
-
-def _why_none(topology: Topology, need: Need, infeasible: Sequence[Rejected]) -> tuple[str]:
-    """The message for a flow that cannot go."""
-    head = f"flow {need.name}: no way from {need.start} to {need.end}"
-    if not infeasible:
-        return (f"{head}: {topology.why_not(need.start, need.end)}",)
-    reasons = sorted({_told(r) for r in infeasible})
-    return (head + "\n  " + "\n  ".join(reasons),)

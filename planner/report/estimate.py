@@ -8,7 +8,7 @@ from planner.report.flow import flow_groups, flow_lines
 from planner.report.objectives import objective_lines
 from planner.report.reasons import reason_lines
 from planner.report.style import Style, bar
-from planner.report.table import Cell, Column, prose, table
+from planner.report.table import Cell, Column, heading, prose, table
 from planner.report.words import CAUSES, interval_words, resource_words
 from planner.results import Estimate, NodeUse
 from planner.units import format_size, format_time
@@ -56,8 +56,7 @@ def _header(estimate: Estimate, style: Style, *, explain: bool) -> list[str]:
     kind = "estimate, emulated: HBM stands in RAM" if estimate.emulated else "estimate"
     name = str(estimate.plan.get("name", "plan"))
     machine = str(estimate.machine.get("name", "machine"))
-    left = style.paint(style.spell(f"{name} on {machine}"), "strong")
-    lines = [f"{left}   {style.spell(kind)}"]
+    lines = heading(f"{name} on {machine}", [kind], style, indent=0)
     for source in estimate.provenance if explain else _sources(estimate):
         lines += [style.paint(line, "dim") for line in prose(source, style, indent=2, hang=2)]
     return lines
@@ -143,9 +142,9 @@ def _memory_lines(nodes: tuple[NodeUse, ...], style: Style) -> list[str]:
     columns = [
         Column("memory"),
         Column("peak", right=True),
-        Column(""),
+        Column("", give_way=1),
         Column("pinned", right=True),
-        Column(""),
+        Column("", give_way=2),
         Column(""),
     ]
     return ["", *table(columns, rows, style, indent=2)]

@@ -5,18 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Final
 
-from planner.errors import Fault, InputError, PlannerError
+from planner.errors import Fault, InfeasibleError, InputError, PlannerError
 from planner.report.style import Style
 from planner.report.table import prose
 
 ERROR_FORMAT = "planner.error/1"
 
 
-def failure_text(error: PlannerError, style: Style, *, undone: str = "") -> str:
+REASONS: Final = 3
+"""As many reasons against a plan are told unless all are asked for."""
+
+
+def failure_text(
+    error: PlannerError, style: Style, *, undone: str = "", explain: bool = False
+) -> str:
     """The error: each fault with its line and a caret under it, then how many there are.
 
-    `undone` says what did not happen because of them: `nothing estimated`.
+    Of the reasons why nothing is possible the nearest three are told; with `explain` all.
+    `undone` says what did not happen because of the faults: `nothing estimated`.
     """
     faults = error.faults if isinstance(error, InputError) else ()
     lines: list[str] = []
@@ -27,9 +35,23 @@ def failure_text(error: PlannerError, style: Style, *, undone: str = "") -> str:
         lines.append(style.paint(f"{count}; {undone}." if undone else f"{count}.", "bad"))
     else:
         lines += prose(f"error: {error.message}", style, indent=0, hang=2)
-    if error.hint:
+        lines += _reason_lines(error, style, explain=explain)
+    # The hint of an error with one fault may be the suggestion that stands beneath the fault.
+    if error.hint and error.hint not in {fault.suggestion for fault in faults}:
         lines += prose(error.hint, style, indent=2, hang=2)
     return "\n".join(lines) + "\n"
+
+
+def _reason_lines(error: PlannerError, style: Style, *, explain: bool) -> list[str]:
+    reasons = error.reasons if isinstance(error, InfeasibleError) else ()
+    shown = reasons if explain else reasons[:REASONS]
+    mark = style.spell("·") if style.unicode else "-"
+    lines = [line for text in shown for line in prose(f"{mark} {text}", style, indent=2, hang=2)]
+    left = len(reasons) - len(shown)
+    if left:
+        more = "1 more reason" if left == 1 else f"{left} more reasons"
+        lines += prose(f"{more}: planner estimate --explain", style, indent=2, hang=2)
+    return lines
 
 
 def _fault_lines(fault: Fault, style: Style) -> list[str]:
@@ -60,7 +82,13 @@ def _window(excerpt: str, column: int, span: int, style: Style) -> tuple[str, in
 
 
 def failure_json(
-    code: int, message: str, hint: str | None, faults: Sequence[Fault], *, indent: int = 2
+    code: int,
+    message: str,
+    hint: str | None,
+    faults: Sequence[Fault],
+    *,
+    reasons: Sequence[str] = (),
+    indent: int = 2,
 ) -> str:
     """The error as one JSON object, for programs that called with `--json`."""
     body = {
@@ -68,6 +96,7 @@ def failure_json(
         "exit_code": code,
         "message": message,
         "hint": hint,
+        "reasons": list(reasons),
         "faults": [asdict(fault) for fault in faults],
     }
     return json.dumps(body, indent=indent, ensure_ascii=False)

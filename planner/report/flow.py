@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.report.style import Style
-from planner.report.table import Cell, Column, Row, Total, table
+from planner.report.table import Cell, Column, Row, Total, heading, table
 from planner.report.words import chunk_words, hop_words
 from planner.results import FlowEstimate, HopEstimate
 from planner.units import format_rate, format_share, format_size, format_time
@@ -57,10 +57,8 @@ def flow_lines(flow: FlowEstimate, names: Sequence[str], style: Style) -> list[s
         facts.append(f"cache {flow.schedule.cache}")
     if flow.repeat > 1:
         facts.append(f"{flow.repeat} times")
-    name = style.paint(style.spell(flow.name), "strong")
-    title = f"  {name}   {style.spell('   '.join(facts))}"
     rows: list[Row] = [*_setup_rows(flow), *(_hop_row(hop, flow) for hop in flow.hops)]
-    lines = [title]
+    lines = heading(flow.name, facts, style)
     if len(names) > 1:
         lines.append(style.spell(f"    likewise {_name_list(names[1:])}"))
     return [*lines, *table(_COLUMNS, [*rows, *_totals(flow)], style)]

@@ -8,7 +8,7 @@ from typing import Final
 from planner.report.estimate import closing
 from planner.report.objectives import objective_lines
 from planner.report.style import Style
-from planner.report.table import Cell, Column, Row, prose, table
+from planner.report.table import Cell, Column, Row, heading, prose, table
 from planner.report.words import (
     SAME,
     distance,
@@ -115,7 +115,6 @@ def headline(flow: FlowRun) -> str:
 
 
 def _flow_lines(flow: FlowRun, run: Run, style: Style) -> list[str]:
-    name = style.paint(style.spell(flow.name), "strong")
     hops = flow.schedule.hops
     route = " → ".join([hops[0].start, *(hop.end for hop in hops)]) if hops else ""
     facts = [format_size(flow.size_bytes), route]
@@ -136,8 +135,8 @@ def _flow_lines(flow: FlowRun, run: Run, style: Style) -> list[str]:
         measured, expected = (max(share, 0.0) for share in shares)
         hidden = f"{measured:.0%} hidden ({expected:.0%} predicted)"
         rows.append(_time_row("exposed", hidden, flow.predicted_exposed_s, flow.exposed_s))
-    title = f"  {name}   {style.spell('   '.join(facts))}"
-    return [title, *table(_COLUMNS, rows, style), *_share_lines(flow, style)]
+    title = heading(flow.name, facts, style)
+    return [*title, *table(_COLUMNS, rows, style), *_share_lines(flow, style)]
 
 
 def _share_lines(flow: FlowRun, style: Style) -> list[str]:

@@ -54,12 +54,14 @@ BAR_CELLS = range(6, 21)
 """A bar shorter than 6 characters tells nothing; longer than 20 it says no more."""
 LEAST_WIDTH = 40
 """Below this no column is dropped any more: the reader's terminal wraps."""
+LEAST_CELLS = 6
+"""Columns of words are squeezed no further than this."""
 
 
 def table(
     columns: Sequence[Column], rows: Sequence[Row], style: Style, *, indent: int = 4
 ) -> list[str]:
-    """The lines of a table that fits `style.width`, dropping columns that may give way.
+    """The lines of a table that fits `style.width`: columns that may give way do, then cells wrap.
 
     Parameters
     ----------
@@ -80,6 +82,7 @@ def table(
         if not droppable:
             break
         del widths[max(droppable, key=lambda i: (columns[i].give_way, i))]
+    _squeeze(columns, widths, style, indent)
     room = style.width - _line_width(widths, indent)
     for i in [i for i in widths if columns[i].bar]:
         widths[i] = min(BAR_CELLS.stop - 1, BAR_CELLS.start + room)
@@ -88,13 +91,13 @@ def table(
     lines = []
     if any(columns[i].title for i in widths):
         titles = [Cell(style.spell(c.title), "dim") for c in columns]
-        lines.append(_line(titles, columns, widths, style, indent))
+        lines += _lines(titles, columns, widths, style, indent)
     cells = iter(grid)
     for row in rows:
         if isinstance(row, Total):
             lines += _total(row, columns, widths, style, indent)
         else:
-            lines.append(_line(next(cells), columns, widths, style, indent))
+            lines += _lines(next(cells), columns, widths, style, indent)
     return lines
 
 
@@ -126,19 +129,41 @@ def _line_width(widths: dict[int, int], indent: int) -> int:
     return indent + sum(widths.values()) + len(GAP) * max(0, len(widths) - 1)
 
 
-def _line(
+def _squeeze(columns: Sequence[Column], widths: dict[int, int], style: Style, indent: int) -> None:
+    """Take characters from the widest columns of words until the page holds the rest."""
+    over = _line_width(widths, indent) - max(style.width, LEAST_WIDTH)
+    words = [i for i in widths if not columns[i].right and not columns[i].bar]
+    while over > 0 and words:
+        widest = max(words, key=lambda i: widths[i])
+        if widths[widest] <= LEAST_CELLS:
+            return
+        widths[widest] -= 1
+        over -= 1
+
+
+def _lines(
     cells: Sequence[Cell],
     columns: Sequence[Column],
     widths: dict[int, int],
     style: Style,
     indent: int,
-) -> str:
-    parts = []
-    for i, width in widths.items():
-        text = cells[i].text
-        padded = text.rjust(width) if columns[i].right else text.ljust(width)
-        parts.append(style.paint(padded, cells[i].tone))
-    return (" " * indent + GAP.join(parts)).rstrip()
+) -> list[str]:
+    """One row: a line, or more where a cell is too long for its column and wraps."""
+    texts = {
+        i: [cells[i].text]
+        if len(cells[i].text) <= width
+        else textwrap.wrap(cells[i].text, width, break_on_hyphens=False)
+        for i, width in widths.items()
+    }
+    lines = []
+    for at in range(max(map(len, texts.values()), default=1)):
+        parts = []
+        for i, width in widths.items():
+            text = texts[i][at] if at < len(texts[i]) else ""
+            padded = text.rjust(width) if columns[i].right else text.ljust(width)
+            parts.append(style.paint(padded, cells[i].tone))
+        lines.append((" " * indent + GAP.join(parts)).rstrip())
+    return lines
 
 
 def _total(
@@ -150,7 +175,8 @@ def _total(
         if columns[i].title == row.title:
             label = style.spell(row.label)
             text = style.spell(row.text).rjust(width)
-            start = " " * indent + label.rjust(max(0, before - len(GAP)))
+            # A label that is wider than the columns before it takes of the indent.
+            start = label.rjust(indent + max(0, before - len(GAP)))
             gap = GAP if before else ""
             return [f"{start}{gap}{text}"]
         before += width + len(GAP)
@@ -167,3 +193,13 @@ def prose(text: str, style: Style, *, indent: int = 2, hang: int = 0) -> list[st
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def heading(name: str, facts: Sequence[str], style: Style, *, indent: int = 2) -> list[str]:
+    """`name   fact   fact`, the name strong, wrapped to the page."""
+    word = style.spell(name)
+    first, *more = prose("   ".join([name, *facts]), style, indent=indent, hang=2)
+    head = " " * indent + word
+    if first.startswith(head):
+        first = " " * indent + style.paint(word, "strong") + first.removeprefix(head)
+    return [first, *more]

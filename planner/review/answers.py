@@ -23,6 +23,7 @@ from planner.plan.objectives import Objective
 from planner.plan.schema import Plan
 from planner.results import CheckResult, Estimate, Run, Verdict
 from planner.review.inputs import (
+    HERE,
     PathLike,
     machine_faults,
     machine_for,
@@ -210,7 +211,8 @@ def execute(
     run = _carry_out(
         loaded.plan, machine, estimate=prediction, backend=backend, progress=progress, **choices
     )
-    return _judged_run(run, loaded.plan, machine, max_error)
+    meant = str(saved.machine.get("name")) if saved is not None else loaded.plan.machine
+    return _judged_run(run, loaded.plan, machine, max_error, meant=meant)
 
 
 def _carry_out(plan: Plan, machine: Machine, **given: Any) -> Run:
@@ -276,13 +278,18 @@ def _prediction(loaded: LoadedPlan, saved: Estimate | None, machine: Machine) ->
         ) from error
 
 
-def _judged_run(run: Run, plan: Plan, machine: Machine, max_error: float | None) -> Run:
-    """The run with the objectives judged on the measurement, and the verdict that follows."""
+def _judged_run(
+    run: Run, plan: Plan, machine: Machine, max_error: float | None, *, meant: str
+) -> Run:
+    """The run with the objectives judged on the measurement, and the verdict that follows.
+
+    `meant` is the machine that the plan names, or that a saved estimate was made for.
+    """
     objectives = judge_all(plan.objectives, run_metrics(run))
     verdict = run_verdict(objectives, run.flows, error_factor=run.error_factor, max_error=max_error)
     warnings = run.warnings
-    if run.environment.backend != "null" and plan.machine not in ("here", machine.name):
-        note = f"the plan is for {plan.machine}; predicted and measured on {machine.name} instead"
+    if run.environment.backend != "null" and meant not in (HERE, machine.name):
+        note = f"the plan is for {meant}; predicted and measured on {machine.name} instead"
         warnings = (note, *warnings)
     return run.model_copy(
         update={"objectives": objectives, "verdict": verdict, "warnings": warnings}

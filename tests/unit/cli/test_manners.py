@@ -14,6 +14,7 @@ import pytest
 from planner.cli.entry import main
 from planner.errors import ExitCode
 
+ROOT = Path(__file__).resolve().parents[3]
 PLAN = """\
 version: 1
 machine: here
@@ -54,3 +55,27 @@ def test_a_request_to_end_leaves_nothing_behind(tmp_path: Path, number: signal.S
     assert process.returncode == ExitCode.INTERRUPTED
     assert "interrupted" in told
     assert list(scratch.iterdir()) == []
+
+
+NARROW = [
+    ["estimate", "plans/llm_load.yaml", "--explain"],
+    ["estimate", "plans/kv_cache_offload.yaml"],
+    ["estimate", "plans/cluster_cold_start.yaml"],
+    ["execute", "plans/llm_load.yaml", "--backend", "null", "--no-history"],
+    ["check", "plans/llm_load.yaml"],
+]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+@pytest.mark.parametrize("arguments", NARROW)
+def test_a_page_is_no_wider_than_asked(
+    arguments: list[str],
+    width: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert main([*arguments, "--width", str(width)]) == ExitCode.DONE
+    lines = capsys.readouterr().out.splitlines()
+    # An address that a reader may follow is not cut.
+    assert [line for line in lines if len(line) > width and "https:" not in line] == []

@@ -14,7 +14,7 @@ from planner.engine.folder import cache_folder
 from planner.engine.here import age, here, mend
 from planner.errors import InputError
 from planner.machine.load import load_machine
-from planner.machine.schema import Hbm, Machine
+from planner.machine.schema import Disk, Hbm, Machine
 
 
 class Listener:
@@ -71,6 +71,21 @@ def test_the_second_call_reads_what_the_first_measured(calls: list[int | None]) 
     assert len(listener.notes) == 1
     assert listener.notes[0].startswith("this computer, calibrated ")
     assert listener.notes[0].endswith(" ago")
+
+
+def test_scratch_files_go_where_temporary_files_go_now(
+    calls: list[int | None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    machine = _emulated(1)
+    disk = machine.nodes["disk0"].model_copy(update={"path": "/somewhere/else"})
+    placed = machine.model_copy(update={"nodes": {**machine.nodes, "disk0": disk}})
+    monkeypatch.setattr(calibration, "calibrate", lambda **_: placed)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    here(backend="host")
+    found = here(backend="host").nodes["disk0"]
+    assert isinstance(found, Disk)
+    assert found.path == str(tmp_path)
+    assert calls == []
 
 
 def test_recalibrating_measures_again(calls: list[int | None]) -> None:

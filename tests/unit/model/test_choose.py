@@ -177,3 +177,17 @@ def test_every_rejected_candidate_keeps_its_time_or_its_reason() -> None:
     for row in rejected:
         assert row.reason
         assert row.duration_s is None or row.duration_s >= decision.best.duration(1)
+
+
+def test_of_the_reasons_against_a_flow_what_only_is_too_large_comes_first() -> None:
+    with pytest.raises(InfeasibleError) as caught:
+        decide(Topology(one_gpu()), replace(LOAD, size=40 * GB))
+    reasons = caught.value.reasons
+    kinds = ["the flow has 40 GB" in reason or "not 40 GB" in reason for reason in reasons]
+    assert kinds[0]
+    # Each reason is told once, with every way that it stops.
+    told = [reason.rpartition(" (")[0] for reason in reasons]
+    assert len(set(told)) == len(told)
+    unasked = [at for at, reason in enumerate(reasons) if "does not say how the GPU uses" in reason]
+    assert unasked
+    assert min(unasked) > max(at for at, kind in enumerate(kinds) if kind)

@@ -60,3 +60,23 @@ def test_a_program_gets_the_same_as_json() -> None:
     assert body["exit_code"] == 3
     assert body["faults"][0]["line"] == 9
     assert body["faults"][0]["suggestion"] == "did you mean 14GB (bytes)?"
+
+
+def test_a_suggestion_is_told_once() -> None:
+    error = PlanError("x", faults=[NOWHERE], hint=NOWHERE.suggestion)
+    page = failure_text(error, Style())
+    assert NOWHERE.suggestion is not None
+    assert page.count(NOWHERE.suggestion) == 1
+
+
+def test_the_nearest_three_reasons_are_told_and_all_on_request() -> None:
+    error = InfeasibleError("no way", reasons=[f"reason {number}" for number in range(5)])
+    assert failure_text(error, Style()).splitlines() == [
+        "error: no way",
+        "  · reason 0",
+        "  · reason 1",
+        "  · reason 2",
+        "  2 more reasons: planner estimate --explain",
+    ]
+    assert "  · reason 4\n" in failure_text(error, Style(), explain=True)
+    assert "reason 4" in str(error)

@@ -46,7 +46,20 @@ def test_a_narrow_page_drops_the_bar_then_the_depth() -> None:
 def test_a_total_goes_with_its_column() -> None:
     columns = [Column("hop"), Column("busy", right=True, give_way=1)]
     rows: list[Row] = [["x" * 38, "2 s"], Total("overlapped", "busy", "1 s")]
-    assert table(columns, rows, Style(width=40)) == ["    hop", "    " + "x" * 38]
+    # 40 columns less an indent of 4 leave 36 of the 38 characters on the first line.
+    page = ["    hop", "    " + "x" * 36, "    xx"]
+    assert table(columns, rows, Style(width=40)) == page
+
+
+def test_words_wrap_in_their_column_when_nothing_more_gives_way() -> None:
+    columns = [Column("setup"), Column("busy", right=True)]
+    rows: list[Row] = [["register the ring of the workers", "4.959 ms"]]
+    # 40 - 4 - 2 - 8 = 26 characters are left for the words.
+    assert table(columns, rows, Style(width=40)) == [
+        "    setup                           busy",
+        "    register the ring of the    4.959 ms",
+        "    workers",
+    ]
 
 
 def test_an_empty_column_is_left_out() -> None:

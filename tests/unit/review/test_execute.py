@@ -80,6 +80,16 @@ def test_nothing_is_said_where_the_plan_is_for_here(engine: Engine) -> None:
     assert run.warnings == ()
 
 
+def test_nothing_is_said_of_an_estimate_that_was_made_for_this_computer(engine: Engine) -> None:
+    saved = answers.estimate(loads_plan(TEXT).plan, machine="h200-sxm-2")
+    assert answers.execute(saved).warnings == ()
+    other = answers.estimate(loads_plan(TEXT).plan)
+    assert answers.execute(other).warnings == (
+        "the plan is for h200-sxm-1; predicted and measured on h200-sxm-2 instead",
+    )
+    assert engine.given["machine"].name == "h200-sxm-2"
+
+
 def test_the_null_backend_runs_on_the_plans_own_machine(engine: Engine) -> None:
     run = answers.execute(loads_plan(TEXT).plan, backend="null")
     assert engine.given["machine"].name == "h200-sxm-1"
