@@ -13,7 +13,7 @@ import pytest
 from planner.engine.backends.cuda import CudaBackend
 from planner.machine.schema import Machine
 from tests.helpers.machines import MIB, every_way
-from tests.helpers.schedules import KIB, WAYS, noise_file, run_way
+from tests.helpers.schedules import KIB, PIECES, SCATTERED, WAYS, noise_file, run_way
 
 cupy = pytest.importorskip("cupy", reason="the cuda backend needs CuPy")
 pytestmark = pytest.mark.gpu
@@ -105,6 +105,25 @@ def test_every_byte_arrives(way: str, size: int, machine: Machine, devices: int)
         assert (hop.busy_s > 0) == ("mmap" not in text)
         # The device's clock is tied to the host's within some 20 us.
         assert hop.busy_s <= run.flows[0].p95_s + 1e-4
+
+
+@pytest.mark.parametrize("shape", [(4 * KIB, 2, 2), (CHUNK, 2, 4), (64 * MIB, 2, 1)])
+@pytest.mark.parametrize("way", SCATTERED)
+def test_every_byte_of_scattered_pieces_arrives(
+    way: str, shape: tuple[int, int, int], machine: Machine, devices: int
+) -> None:
+    _needs(way, devices)
+    size, pieces = sum(PIECES), {"count": len(PIECES), "sizes": PIECES}
+    run = run_way(
+        way,
+        size,
+        machine,
+        backend="cuda",
+        shape=shape,
+        samples=2,
+        pieces=pieces,
+    )
+    assert run.flows[0].verified is True
 
 
 @pytest.mark.parametrize(("depth", "workers"), [(1, 1), (1, 8), (3, 2), (2, 16)])

@@ -74,6 +74,24 @@ WAYS: dict[str, tuple[str, ...]] = {
     "save gds": ("gpu0 gds disk0",),
 }
 """Every way that the engine goes, hop by hop; `+` couples a hop with the next."""
+SCATTERED: tuple[str, ...] = (
+    "pinned in",
+    "pinned out",
+    "registered in",
+    "registered out",
+    "staged in",
+    "staged out",
+    "pageable in",
+    "pageable out",
+    "combined in",
+    "write",
+    "save",
+    "peer",
+    "relay",
+)
+"""Those whose source may lie in pieces."""
+PIECES = [1, 700, 0, 4096, 65_537, 3, 300_001, *[64] * 200, (2 << 20) + 5, *range(1, 90)]
+"""Pieces smaller and larger than a chunk, odd ones, and an empty one."""
 SINGLE = frozenset(
     {"pageable", "peer", "local", "mmap", "zero_copy", "managed", "prefetch", "managed_host"}
 )

@@ -22,7 +22,7 @@ from planner.model.estimate import estimate
 from planner.model.strategies import EXECUTABLE
 from planner.plan.schema import Plan
 from tests.helpers.machines import MIB, every_way, linked_gpus, one_gpu, two_gpus
-from tests.helpers.schedules import KIB, plan_for, run_way
+from tests.helpers.schedules import KIB, SCATTERED, plan_for, run_way
 
 
 def test_pieces_cost_nothing_while_bytes_move(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,35 +47,16 @@ def test_pieces_cost_nothing_while_bytes_move(monkeypatch: pytest.MonkeyPatch) -
     assert count[0] == 16
 
 
-SCATTERED = [
-    "pinned in",
-    "pinned out",
-    "registered in",
-    "registered out",
-    "staged in",
-    "staged out",
-    "pageable in",
-    "pageable out",
-    "combined in",
-    "write",
-    "save",
-    "peer",
-    "relay",
-]
-SIZES = [1, 700, 0, 4096, 65_537, 3, 300_001, *[64] * 200, 2 * MIB + 5, *range(1, 90)]
-"""Pieces smaller and larger than a chunk, odd ones, and an empty one."""
-
-
 @pytest.mark.parametrize("shape", [(4 * KIB, 2, 2), (256 * KIB + 64, 1, 3), (64 * MIB, 2, 1)])
 @pytest.mark.parametrize("way", SCATTERED)
 def test_every_byte_of_scattered_pieces_arrives(way: str, shape: tuple[int, int, int]) -> None:
     run = run_way(
         way,
-        sum(SIZES),
+        sum(PIECES),
         every_way(),
         shape=shape,
         samples=2,
-        pieces={"count": len(SIZES), "sizes": SIZES},
+        pieces={"count": len(PIECES), "sizes": PIECES},
     )
     assert run.flows[0].verified is True
 
