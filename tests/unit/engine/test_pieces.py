@@ -22,7 +22,7 @@ from planner.model.estimate import estimate
 from planner.model.strategies import EXECUTABLE
 from planner.plan.schema import Plan
 from tests.helpers.machines import MIB, every_way, linked_gpus, one_gpu, two_gpus
-from tests.helpers.schedules import KIB, SCATTERED, plan_for, run_way
+from tests.helpers.schedules import KIB, PIECES, SCATTERED, plan_for, run_way
 
 
 def test_pieces_cost_nothing_while_bytes_move(monkeypatch: pytest.MonkeyPatch) -> None:
