@@ -37,6 +37,7 @@ _HOME: Final = {
     "Tensor": "planner.engine.serving.tensors",
     "TensorMap": "planner.engine.serving.tensors",
     "TransferFuture": "planner.engine.serving.future",
+    "Sweep": "planner.results.sweep",
     "UnavailableError": "planner.errors",
     "Verdict": "planner.results",
     "VerificationError": "planner.errors",
@@ -49,6 +50,7 @@ _HOME: Final = {
     "load_machine": "planner.machine.load",
     "load_plan": "planner.plan.load",
     "release": "planner.engine.load",
+    "sweep": "planner.review.sweep",
     "transfer": "planner.engine.load",
 }
 """Where each public name is defined."""
@@ -70,6 +72,7 @@ __all__ = [
     "PlanError",
     "PlannerError",
     "Run",
+    "Sweep",
     "Tensor",
     "TensorMap",
     "TransferFuture",
@@ -86,6 +89,7 @@ __all__ = [
     "load_machine",
     "load_plan",
     "release",
+    "sweep",
     "transfer",
 ]
 
@@ -119,8 +123,10 @@ if TYPE_CHECKING:
         Verdict as Verdict,
     )
     from planner.results.diff import Diff as Diff
+    from planner.results.sweep import Sweep as Sweep
     from planner.review.answers import check as check, estimate as estimate, execute as execute
     from planner.review.sides import diff as diff
+    from planner.review.sweep import sweep as sweep
 
 
 def __getattr__(name: str) -> Any:

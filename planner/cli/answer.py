@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from planner.results import CheckResult, Estimate, Run
     from planner.results.diff import Diff
     from planner.results.history import History
+    from planner.results.sweep import Sweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Views:
 
 
 def show(
-    result: Estimate | Run | CheckResult | Diff | History,
+    result: Estimate | Run | CheckResult | Diff | History | Sweep,
     console: Console,
     *,
     explain: bool = False,

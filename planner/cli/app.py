@@ -20,6 +20,7 @@ VERBS: Final[dict[str, str]] = {
     "estimate": "Choose how to move the data and predict how long it takes.",
     "execute": "Move the data for real, and hold the measurement against the prediction.",
     "diff": "Show what changed from one result to another, and whether it may.",
+    "sweep": "Estimate many variants of a plan, and name the smallest that is enough.",
     "calibrate": "Measure this computer and write its machine file.",
     "history": "Show how predicted and measured went over time, and what drifted.",
     "schema": "Print the JSON schema of a plan, a machine or a result.",

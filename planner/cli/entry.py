@@ -31,6 +31,7 @@ Python's own 700 the collector takes a tenth of the start (measured 2026-11-29, 
 _UNDONE: Final = {
     "estimate": "nothing estimated",
     "execute": "nothing executed",
+    "sweep": "nothing estimated",
     "calibrate": "nothing measured",
     "diff": "nothing compared",
 }
@@ -95,7 +96,8 @@ def _run(given: list[str], session: Session) -> int:
         raise
     except Exception as error:  # noqa: BLE001 - the one place where a bug becomes an exit code
         return _bug(error, _console(session, given))
-    if answer == ExitCode.INTERRUPTED:  # typer turns Ctrl-C into this, without a word
+    # typer turns Ctrl-C into this without a word; a verb that keeps what is done has said so.
+    if answer == ExitCode.INTERRUPTED and not session.answered:
         return _interrupted(_console(session, given))
     return int(answer or ExitCode.DONE)
 

@@ -10,12 +10,14 @@ from planner.cli.answer import Views, show
 from planner.cli.console import Console
 from planner.cli.options import (
     Explain,
+    FailLink,
     Format,
     JunitFile,
     MarkdownFile,
     Only,
     PlanFile,
     Settings,
+    all_settings,
     verb,
 )
 
@@ -34,6 +36,7 @@ def estimate(
     plan: PlanFile,
     machine: MachineName = None,
     settings: Settings = None,
+    fail_link: FailLink = None,
     only: Only = None,
     explain: Explain = False,
     format: Format = "text",  # noqa: A002 - the name of the option
@@ -52,6 +55,10 @@ def estimate(
 
     with progress_on(console) as progress:
         result = answers.estimate(
-            plan, machine=machine, settings=settings or (), only=only or (), progress=progress
+            plan,
+            machine=machine,
+            settings=all_settings(settings, fail_link),
+            only=only or (),
+            progress=progress,
         )
     return show(result, console, explain=explain, views=Views(format, markdown, junit))

@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console as Terminal
-from rich.progress import BarColumn, Progress as Bars, TaskID, TextColumn
+from rich.progress import BarColumn, Progress as Bars, TaskID, TextColumn, TimeRemainingColumn
 
 from planner.cli.console import Console
 from planner.cli.progress import Sample
+
+LEAST_BETWEEN_S = 0.1
+"""Seconds between two drawings of a bar that counts."""
 
 
 class LiveProgress:
@@ -89,3 +92,32 @@ def live_progress(console: Console) -> Iterator[LiveProgress]:
         transient=True,
     ) as bars:
         yield LiveProgress(bars)
+
+
+@contextmanager
+def counting_bar(console: Console, unit: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar that counts `unit`, with the time that is left; gone when the work is over."""
+    style = console.error_style
+    terminal = Terminal(
+        file=console.stderr, no_color=not style.color, width=style.width, force_terminal=True
+    )
+    with Bars(
+        TextColumn("{task.completed}/{task.total}"),
+        TextColumn(unit),
+        BarColumn(bar_width=30),
+        TimeRemainingColumn(),
+        console=terminal,
+        auto_refresh=False,
+        transient=True,
+    ) as bars:
+        row = bars.add_task("", total=None)
+        drawn = [0.0]
+
+        def told(done: int, planned: int) -> None:
+            bars.update(row, completed=done, total=planned)
+            now = time.perf_counter()
+            if now - drawn[0] >= LEAST_BETWEEN_S or done == planned:
+                drawn[0] = now
+                bars.refresh()
+
+        yield told

@@ -40,6 +40,10 @@ Settings = Annotated[
         "--set", metavar="KEY=VALUE", help="Override a variable or a key of the plan; repeatable."
     ),
 ]
+FailLink = Annotated[
+    list[str] | None,
+    typer.Option("--fail-link", metavar="LINK", help="Take a link out, as failed; repeatable."),
+]
 Only = Annotated[
     list[str] | None,
     typer.Option("--only", metavar="FLOW", help="Leave out all other flows; repeatable."),
@@ -92,10 +96,19 @@ _SHARED: Final[dict[str, tuple[Any, Any]]] = {
 """Name, type and default of the options that every verb has."""
 
 
+def all_settings(settings: list[str] | None, failed: list[str] | None) -> list[str]:
+    """The settings of `--set`, and those that `--fail-link` stands for."""
+    return [*(settings or ()), *(f"links.{name}.failed=true" for name in failed or ())]
+
+
 class Session:
-    """What `main` must know of the verb that ran: its name, and the console that it wrote to."""
+    """What `main` must know of the verb that ran: its name, its console, and whether it ended.
+
+    `answered` tells a verb that was interrupted and said so from one that was cut off.
+    """
 
     verb: str = ""
+    answered: bool = False
     console: Console | None = None
 
 
@@ -172,7 +185,9 @@ def verb(function: Callable[..., int]) -> Callable[..., int]:
         session.console = Console(Manners(**{**shared, "output": None}))
         _check_written(written, [value for name, value in given.items() if name not in WRITTEN])
         session.console = Console(Manners(**shared))
-        return function(**given, console=session.console)
+        code = function(**given, console=session.console)
+        session.answered = True
+        return code
 
     own = inspect.signature(function, eval_str=True).parameters.values()
     keyword = inspect.Parameter.KEYWORD_ONLY

@@ -3,6 +3,8 @@
 A key path names one number of the machine file: `nodes.host0.cores`, `links.pcie0.forward.rate`.
 A link's `rate` stands for both of its directions. A new rate changes the curves of that direction
 too: those that the wire limits keep their share of it, those that the CPU limits are only capped.
+`links.pcie0.failed=true` takes a link out; `replicate.node=16` counts the machine's equal parts. A
+name that stands for one member of a class (`links.node3.pcie0`) writes the machine out first.
 """
 
 from __future__ import annotations
@@ -12,14 +14,18 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from planner.errors import Fault, MachineError
+from planner.errors import Fault, InfeasibleError, MachineError
 from planner.machine.curve import Curve
+from planner.machine.replicate import all_names, written_out
 from planner.machine.schema import Direction, Machine, Provenance
 from planner.machine.written import Written, nearest_of
-from planner.units import UnitError, parse_factor, parse_rate
+from planner.units import UnitError, parse_factor, parse_rate, parse_share
 
 SOURCE: Final = "override"
 """The name of the source that an overridden direction points at."""
+
+FAILED: Final = "failed"
+"""The word that takes a link out: `links.pcie0.failed=true`."""
 
 # The CPU or the driver's fault handler limits these, not the wire: a faster wire does not help
 # (pageable copies run at 6 GB/s and faults at 10 GB/s on a wire of 55: catalogue, h200-sxm-1).
@@ -32,8 +38,9 @@ _CPU_BOUND: Final = frozenset(
 def with_overrides(machine: Machine, overrides: Mapping[str, str]) -> Machine:
     """The machine with each key path of `overrides` set to its new value.
 
-    Rates take a factor as well: `0.5x` is half of what the machine has. Raises `MachineError` with
-    one fault for each override that names nothing or does not fit.
+    Rates take a factor as well: `0.5x` or `50%` is half of what the machine has. Links fail last,
+    whatever the order. Raises `MachineError` with one fault for each override that names nothing
+    or does not fit.
     """
     if not overrides:
         return machine
@@ -44,9 +51,9 @@ def with_overrides(machine: Machine, overrides: Mapping[str, str]) -> Machine:
     source = Provenance(kind="assumed", where="given by the reader", when="now", note=note)
     machine = machine.model_copy(update={"sources": {**machine.sources, SOURCE: source}})
     faults: list[Fault] = []
-    for path, text in overrides.items():
+    for path, text in sorted(overrides.items(), key=lambda pair: _turn(pair[0])):
         try:
-            machine = _set(machine, path, text)
+            machine = _set(_with_member(machine, path), path, text)
         except _RefusedError as refused:
             faults.append(Fault("override", 0, 0, path, refused.message, refused.suggestion))
     if faults:
@@ -58,6 +65,13 @@ def with_overrides(machine: Machine, overrides: Mapping[str, str]) -> Machine:
     return machine
 
 
+def _turn(path: str) -> int:
+    """Counts come first, as names may depend on them, and failures last: what fails is gone."""
+    if path.startswith("replicate."):
+        return 0
+    return 2 if path.startswith("links.") and path.endswith(f".{FAILED}") else 1
+
+
 class _RefusedError(Exception):
     """An override that names nothing or does not fit."""
 
@@ -67,8 +81,43 @@ class _RefusedError(Exception):
         self.suggestion = suggestion
 
 
+def _with_member(machine: Machine, path: str) -> Machine:
+    """The machine, written out where `path` names one member of a class of equal parts."""
+    section, _, rest = path.partition(".")
+    if not machine.replicate or section not in ("nodes", "links"):
+        return machine
+    classes = machine.nodes if section == "nodes" else machine.links
+    if any(rest.startswith(f"{name}.") for name in classes):
+        return machine
+    members = all_names(machine)[0 if section == "nodes" else 1]
+    joined = section == "links" and any(a == b for a, b in (x.ends for x in machine.links.values()))
+    if not joined and not any(rest.startswith(f"{name}.") for name in members):
+        return machine
+    try:
+        return written_out(machine)
+    except InfeasibleError as error:
+        raise _RefusedError(error.message, error.hint) from error
+
+
+def _fail(machine: Machine, name: str, text: str) -> Machine:
+    """The machine without the link where `text` says that it failed."""
+    word = text.strip().lower()
+    if word not in ("true", "false"):
+        raise _RefusedError(f'"{text}" is neither true nor false', "write true where it failed")
+    if word == "false":
+        return machine
+    links = {other: link for other, link in machine.links.items() if other != name}
+    return machine.model_copy(update={"links": links})
+
+
 def _set(machine: Machine, path: str, text: str) -> Machine:
     steps = _resolve(machine, path)
+    if steps[0] == "links" and steps[2:] == (FAILED,):
+        return _fail(machine, steps[1], text)
+    if steps[0] == "replicate" and text.strip().isdecimal():
+        if int(text) < 1:
+            raise _RefusedError("a machine has one part at the least", "write 1 or more")
+        text = f"0..{int(text) - 1}"
     if steps[0] == "links" and steps[2:] == ("rate",):
         link = machine.links[steps[1]]
         for way in ("forward", "backward"):
@@ -98,7 +147,7 @@ def _resolve(machine: Machine, path: str) -> tuple[str, ...]:
             raise _RefusedError(f"{'.'.join(steps)} is not part of this machine")
         children = _children(thing)
         if len(steps) == 2 and steps[0] == "links":
-            children["rate"] = None  # both directions
+            children |= {"rate": None, FAILED: None}  # of both directions
         fitting = [name for name in children if rest == name or rest.startswith(f"{name}.")]
         if not fitting:
             word = rest.split(".")[0]
@@ -139,13 +188,20 @@ def _set_rate(machine: Machine, name: str, way: str, text: str) -> Machine:
 
 
 def _rate(text: str, present: float) -> float:
-    """Bytes/s of a new rate, given itself (`22GB/s`) or as a factor of the present one (`0.5x`)."""
+    """Bytes/s of a new rate, given itself (`22GB/s`) or by the present one (`0.5x`, `50%`)."""
+    word = text.rstrip()
     try:
-        rate = present * parse_factor(text) if text.rstrip().endswith("x") else parse_rate(text)
+        if word.endswith("%"):
+            rate = present * parse_share(text)
+        else:
+            rate = present * parse_factor(text) if word.endswith("x") else parse_rate(text)
     except UnitError as error:
         raise _RefusedError(error.message, error.suggestion) from error
     if rate <= 0:
-        raise _RefusedError("a rate is above 0", "leave the direction out of the machine instead")
+        raise _RefusedError(
+            "a rate is above 0",
+            "leave the direction out of the machine, or the link by .failed=true",
+        )
     return rate
 
 

@@ -50,9 +50,18 @@ def placeholders(name: str) -> tuple[str, ...]:
 
 def members(machine: Machine, name: str) -> int:
     """How many equal places, links or resources a name stands for; 1 for a plain one."""
+    return count(machine.replicate, name)
+
+
+def count(replicate: Mapping[str, str], name: str) -> int:
+    """Likewise, with the ranges of `replicate`.
+
+    >>> count({"node": "0..3", "gpu": "0..7"}, "node{node}.gpu{gpu}"), count({}, "gpu0")
+    (32, 1)
+    """
     if "{" not in name:
         return 1
-    return math.prod(len(values_of(machine.replicate[key])) for key in placeholders(name))
+    return math.prod(len(values_of(replicate[key])) for key in placeholders(name))
 
 
 def replicate_faults(machine: Machine) -> list[str]:

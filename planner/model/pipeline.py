@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush, heapreplace
 from itertools import count
 
-from planner.model import chain
+from planner.model import chain, tight
 from planner.model.stage import Busy, Costs, Stage, Trace, lengths
 
 __all__ = ["Stage", "Trace", "closed_form", "exact", "lengths", "seconds", "throughput"]
@@ -74,25 +74,6 @@ class _Line:
                 heappop(self.events)
             else:
                 heapreplace(self.events, (wake, next(self.serial), worker))
-
-
-def _fill(line: _Line, depth: int) -> Iterator[float]:
-    """Pool, then engine: read or copy into a slot, issue its DMA, use the next slot meanwhile."""
-    released = [0.0] * depth
-    now, turn = 0.0, 0
-    while True:
-        slot = turn % depth
-        if released[slot] > now:
-            now = released[slot]
-            yield now
-        length = next(line.chunks, None)
-        if length is None:
-            return
-        now = line.pool(0, now, length)
-        yield now
-        released[slot] = line.engine(1, now, length)
-        line.arrivals.append(released[slot])
-        turn += 1
 
 
 def _drain(line: _Line, depth: int) -> Iterator[float]:
@@ -161,7 +142,6 @@ def _single(line: _Line, depth: int) -> Iterator[float]:
 _SHAPES: dict[tuple[str, ...], Callable[[_Line, int], Iterator[float]]] = {
     ("pool",): _single,
     ("engine",): _single,
-    ("pool", "engine"): _fill,
     ("engine", "pool"): _drain,
     ("engine", "engine"): _relay,
 }
@@ -170,7 +150,9 @@ _SHAPES: dict[tuple[str, ...], Callable[[_Line, int], Iterator[float]]] = {
 def _is_chain(stages: Sequence[Stage]) -> bool:
     """Whether the line is longer than one worker's turn, or passes bytes on as they come."""
     kinds = tuple(stage.kind for stage in stages)
-    return kinds not in _SHAPES or any(stage.through for stage in stages)
+    return (kinds not in _SHAPES and kinds != ("pool", "engine")) or any(
+        stage.through for stage in stages
+    )
 
 
 def exact(
@@ -196,11 +178,52 @@ def exact(
     """
     if _is_chain(stages):
         return chain.follow(stages, chunks, workers, depth, busy)
-    work = _SHAPES[tuple(stage.kind for stage in stages)]
+    if not chunks:
+        return Trace(0.0, tuple(0.0 for _ in stages), 0.0)
+    if busy is not None:
+        return _follow(stages, chunks, workers, depth, busy)
+    key = (_question(stages, chunks), workers, depth)
+    found = _followed.get(key)
+    if found is None:
+        if len(_followed) >= MOST_FOLLOWED:
+            _followed.clear()
+        found = _followed[key] = _follow(stages, chunks, workers, depth, None)
+    return found
+
+
+MOST_FOLLOWED = 4096
+"""Pipelines that are remembered: a search, and a sweep the more, asks for the same ones again."""
+
+_followed: dict[tuple[object, ...], Trace] = {}
+
+
+def _question(stages: Sequence[Stage], chunks: Sequence[int]) -> tuple[object, ...]:
+    """All that the answer of `exact` depends on, beside workers and depth."""
+    # Equal chunks but for the last are told by their number.
+    equal = chunks.count(chunks[0]) >= len(chunks) - 1
+    told = (len(chunks), chunks[0], chunks[-1]) if equal else tuple(chunks)
+    met = {chunks[0], chunks[-1]} if equal else set(chunks)
+    return told, tuple(
+        (stage.kind, stage.lag, *map(stage.seconds, sorted(met))) for stage in stages
+    )
+
+
+def _follow(
+    stages: Sequence[Stage],
+    chunks: Sequence[int],
+    workers: int,
+    depth: int,
+    busy: Sequence[Busy] | None,
+) -> Trace:
+    """`exact` for lines of one or two stages."""
+    kinds = tuple(stage.kind for stage in stages)
+    if kinds == ("pool", "engine"):
+        return tight.fill(stages, chunks, workers, depth, busy)
+    if kinds == ("engine",) and workers == 1:
+        return tight.queue(stages[0], chunks, depth, busy)
+    work = _SHAPES[kinds]
     line = _Line(stages, chunks, busy)
     line.run([lambda line: work(line, depth)] * workers)
-    if not line.arrivals:
-        return Trace(0.0, tuple(0.0 for _ in stages), 0.0)
     return Trace(max(line.arrivals), tuple(busy.total for busy in line.busy), min(line.arrivals))
 
 

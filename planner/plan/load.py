@@ -34,15 +34,38 @@ class LoadedPlan:
         return located(Complaint(path, message, suggestion), self.positions, self.plan.source_file)
 
 
+@dataclass(frozen=True, slots=True)
+class PlanText:
+    """A plan file as it was read, includes merged, before settings and variables are put in.
+
+    Reading is most of what loading costs: many variants of one plan share it.
+    """
+
+    root: Table | None
+    files: tuple[str, ...]
+    faults: tuple[Fault, ...]
+    home: Home
+
+    def plan(self, settings: Sequence[str] = ()) -> LoadedPlan:
+        """The plan with the `--set` texts of `settings` put in; raises `PlanError`."""
+        return _load(self, settings)
+
+
+def read_plan_text(path: str | os.PathLike[str]) -> PlanText:
+    """The text of the plan in the file at `path`; its faults are raised by `PlanText.plan`."""
+    file = Path(path)
+    reader = FileReader()
+    root = reader.read_file(file)
+    home = Home(str(file), file.parent, file.stem)
+    return PlanText(root, tuple(reader.files), tuple(reader.faults), home)
+
+
 def load_plan(path: str | os.PathLike[str], *, settings: Sequence[str] = ()) -> LoadedPlan:
     """The plan in the file at `path`, with the `--set` texts of `settings` put in.
 
     Raises `PlanError` with every fault of the plan, in file order.
     """
-    file = Path(path)
-    reader = FileReader()
-    root = reader.read_file(file)
-    return _load(root, reader, settings, Home(str(file), file.parent, file.stem))
+    return read_plan_text(path).plan(settings)
 
 
 def loads_plan(
@@ -72,7 +95,8 @@ def loads_plan(
     """
     reader = FileReader()
     root = reader.read_text(text, name, Path(directory))
-    return _load(root, reader, settings, Home(name, Path(directory), name))
+    home = Home(name, Path(directory), name)
+    return PlanText(root, tuple(reader.files), tuple(reader.faults), home).plan(settings)
 
 
 def check_plan(plan: Plan) -> None:
@@ -122,20 +146,18 @@ def check_names(
     return [located(complaint, loaded.positions, home) for complaint in complaints]
 
 
-def _load(
-    root: Table | None, reader: FileReader, settings: Sequence[str], home: Home
-) -> LoadedPlan:
-    faults = list(reader.faults)
-    if root is not None:
-        root, overrides, wrong = _with_settings(root, settings)
+def _load(text: PlanText, settings: Sequence[str]) -> LoadedPlan:
+    faults = list(text.faults)
+    if text.root is not None:
+        root, overrides, wrong = _with_settings(text.root, settings)
         faults.extend(wrong)
         root, wrong = substitute(root)
         faults.extend(wrong)
-        parts = Parts(root, home, overrides)
+        parts = Parts(root, text.home, overrides)
         faults.extend(parts.faults())
         if not faults and parts.plan is not None:
             return LoadedPlan(parts.plan, parts.positions)
-    raise _plan_error(faults, reader.files, home)
+    raise _plan_error(faults, text.files, text.home)
 
 
 def _with_settings(
@@ -148,7 +170,7 @@ def _with_settings(
     return apply_settings(root, settings)
 
 
-def _plan_error(faults: list[Fault], files: list[str], home: Home) -> PlanError:
+def _plan_error(faults: list[Fault], files: Sequence[str], home: Home) -> PlanError:
     """All faults in file order: the plan first, then its includes, then the command line."""
     order = {name: index for index, name in enumerate(files)}
     ordered = sorted(

@@ -253,6 +253,7 @@ class Parts:
     def _finish(self, data: dict[str, Any], overrides: Mapping[str, str]) -> None:
         """Read what is left: the keys of the plan itself."""
         self._place_machine(data)
+        self._read_matrix(data)
         included = data.get("include", "")
         names = included if isinstance(included, list) else [included]
         if not all(isinstance(name, str) for name in names):
@@ -269,6 +270,21 @@ class Parts:
         if "name" not in data:
             own["name"] = self._home.name
         self.plan = plan.model_copy(update=own)
+
+    def _read_matrix(self, data: dict[str, Any]) -> None:
+        """Complain of axes that cannot be read; which keys there are shows when they are set."""
+        written = data.get("matrix")
+        if not isinstance(written, dict) or not written:
+            return
+        from planner.plan.matrix import AxisError, read_axis  # most plans have no matrix
+
+        for key, values in written.items():
+            path = child("matrix", key)
+            try:
+                read_axis(key, values)
+            except AxisError as error:
+                where = path if error.index is None else child(path, error.index)
+                self._complaints.append(refused(where, error))
 
     def _place_machine(self, data: dict[str, Any]) -> None:
         """A machine file named in an included file starts from that file's folder."""

@@ -128,6 +128,34 @@ def _read_objective(value: object) -> object:
     return parse_objective(value) if isinstance(value, str) else value
 
 
+AxisValues = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "array", "minItems": 1},
+                {
+                    "type": "object",
+                    "properties": {
+                        key: {"type": ["string", "number"], "description": about}
+                        for key, about in (
+                            ("from", "First value"),
+                            ("to", "Last value, where a step meets it"),
+                            ("times", "Factor from one value to the next"),
+                            ("step", "Difference of one value and the next"),
+                        )
+                    },
+                    "required": ["from", "to"],
+                    "additionalProperties": False,
+                },
+                {"type": ["string", "number"]},
+            ]
+        }
+    ),
+]
+"""What an axis of `matrix` holds; `planner.plan.matrix` reads it."""
+
+
 def _add_via(schema: dict[str, Any]) -> None:
     """The generated schema knows only the first of two words for one field."""
     schema["properties"]["via"] = schema["properties"]["route"]
@@ -262,7 +290,11 @@ class Plan(Written):
         ...,
     ] = Field(default=(), description="What must hold, like weights.duration <= 10s")
     budget: Budget = Field(default_factory=Budget, description="Caps for the whole plan")
-    matrix: dict[str, Any] = Field(default_factory=dict, description="Axes of a sweep")
+    matrix: dict[str, AxisValues] = Field(
+        default_factory=dict,
+        description="Axes of a sweep: what --set takes, with its values",
+        examples=[{"flows.weights.chunk": ["1MiB", "16MiB"]}],
+    )
     overrides: SkipJsonSchema[dict[str, str]] = Field(default_factory=dict)
     source_file: SkipJsonSchema[str] = ""
     directory: SkipJsonSchema[str] = "."

@@ -1,8 +1,10 @@
 """`--set key=value`: one variable, one key of the plan or one figure of the machine, changed.
 
 A bare name is a variable (or a plain key of the plan, such as `machine`); a dotted path is a key
-of the plan; `links.…` and `nodes.…` are kept for the machine. A value in brackets or braces reads
-as YAML, any other is taken as it stands.
+of the plan; `links.…` and `nodes.…` are kept for the machine. `nodes=16` (or `replicate.KEY=16`)
+counts the machine's equal parts, and the flows of `for_each` with them. A bare `chunk`, `depth`,
+`workers`, `strategy` or `cache` is that of every flow. A value in brackets or braces reads as YAML,
+any other is taken as it stands.
 """
 
 from __future__ import annotations
@@ -20,6 +22,13 @@ from planner.plan.yaml_nodes import NotReadableError, read_nodes
 MACHINE_PARTS: Final = ("links", "nodes")
 """First words of a setting that changes the machine, not the plan."""
 
+COUNTED: Final = "replicate"
+"""First word of a setting that counts equal parts, of the machine and of the flows."""
+
+OF_FLOWS: Final = ("chunk", "depth", "workers", "strategy", "cache")
+"""Keys of flows that a bare word sets in all of them, unless a variable has that name."""
+
+_NODES: Final = "nodes"
 _SECTIONS: Final = ("vars", "flows", "compute", "objectives", "budget", "matrix")
 _SINGLE: Final = ("machine", "name", "description", "version")
 _NAMED: Final = {"flows": "flow", "compute": "compute block", "vars": "variable"}
@@ -48,8 +57,17 @@ def apply_settings(
             faults.append(place.fault("", "a setting is key=value", "write --set weights=70GB"))
             continue
         try:
-            if key.split(".", 1)[0] in MACHINE_PARTS:
+            known = key in _names_in(root, "vars")
+            first, dot, rest = key.partition(".")
+            if not known and (first == COUNTED or key == _NODES):
+                part = rest if dot else "node"
+                root = _count(root, part, text, place)
+                overrides[f"{COUNTED}.{part}"] = text
+            elif dot and first in MACHINE_PARTS:
                 overrides[_machine_key(key)] = text
+            elif not known and key in OF_FLOWS:
+                for flow in _names_in(root, "flows"):
+                    root = _set(root, ["flows", flow, key], _value(text, place), place, "")
             else:
                 root = _set(root, _path(root, key), _value(text, place), place, "")
         except UnknownSettingError as error:
@@ -59,12 +77,56 @@ def apply_settings(
     return root, overrides, faults
 
 
+def _count(root: Table, part: str, text: str, place: Place) -> Table:
+    """`root` with `text` many in every `for_each` that has the key `part`."""
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise UnknownSettingError(f'"{text}" is not a count', "write a whole number from 1 up")
+    values = Scalar(f"0..{int(text) - 1}", place, plain=False)
+    flows = root.entries.get("flows")
+    for name in _names_in(root, "flows"):
+        flow = flows.node.entries[name].node if flows and isinstance(flows.node, Table) else None
+        each = flow.entries.get("for_each") if isinstance(flow, Table) else None
+        if each is not None and isinstance(each.node, Table) and part in each.node.entries:
+            root = _set(root, ["flows", name, "for_each", part], values, place, "")
+    return root
+
+
 def _machine_key(key: str) -> str:
     if key.count(".") < 2:
         raise UnknownSettingError(
             f'"{key}" names no figure of the machine', "write --set links.NAME.rate=25GB/s"
         )
     return key
+
+
+def split_values(text: str) -> object:
+    """Plain data of the values behind `key=` of an axis: a list at commas, or a range in braces.
+
+    Commas inside brackets, braces and quotes do not part.
+
+    >>> split_values("1MiB, 16MiB"), split_values("[gpu0, gpu1],gpu2")
+    (['1MiB', '16MiB'], ['[gpu0, gpu1]', 'gpu2'])
+    >>> split_values("{from: 1, to: 8, times: 2}")
+    {'from': '1', 'to': '8', 'times': '2'}
+    """
+    parts, depth, quote = [""], 0, ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "\"'":
+            quote = letter
+        else:
+            depth += (letter in "[{") - (letter in "]}")
+        if letter == "," and depth == 0 and not quote:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    values = [part.strip() for part in parts]
+    if len(values) == 1 and values[0].startswith("{"):
+        node, _ = read_nodes(values[0], SourceText("", Path()))
+        if isinstance(node, Table) and {"from", "to"} <= node.entries.keys():
+            return {k: e.node.text for k, e in node.entries.items() if isinstance(e.node, Scalar)}
+    return values
 
 
 def _value(text: str, place: Place) -> Node:
@@ -90,7 +152,7 @@ def _path(root: Table, key: str) -> list[str]:
         return ["vars", key]
     if key in _SINGLE:
         return [key]
-    near = get_close_matches(key, (*variables, *_SINGLE), n=1)
+    near = get_close_matches(key, (*variables, *_SINGLE, *OF_FLOWS, _NODES), n=1)
     known = f"did you mean {near[0]}?" if near else _listed("variable", variables)
     raise UnknownSettingError(f'the plan has no variable "{key}"', known)
 

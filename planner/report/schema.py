@@ -14,6 +14,7 @@ _MODELS: Final = {
     "check": ("planner.results", "CheckResult"),
     "diff": ("planner.results.diff", "Diff"),
     "history": ("planner.results.history", "History"),
+    "sweep": ("planner.results.sweep", "Sweep"),
 }
 
 KINDS: Final = tuple(_MODELS)

@@ -10,10 +10,11 @@ from planner.results import CheckResult, Estimate, Run
 if TYPE_CHECKING:
     from planner.results.diff import Diff
     from planner.results.history import History
+    from planner.results.sweep import Sweep
 
 
 def text(
-    result: Estimate | Run | CheckResult | Diff | History,
+    result: Estimate | Run | CheckResult | Diff | History | Sweep,
     style: Style | None = None,
     *,
     explain: bool = False,
@@ -24,7 +25,7 @@ def text(
     Parameters
     ----------
     result
-        an estimate, a run, a comparison, what a check found, or a history.
+        an estimate, a run, a comparison, what a check found, a history, or a sweep.
     style
         width, colour and characters; 100 columns without colour if `None`.
     explain
@@ -50,6 +51,10 @@ def text(
         from planner.report.history import history_text
 
         return history_text(result, page, saved=saved)
+    if result.format == "planner.sweep/1":
+        from planner.report.sweep import sweep_text
+
+        return sweep_text(result, page, saved=saved)
     from planner.report.diff import diff_text
 
     return diff_text(result, page, saved=saved)

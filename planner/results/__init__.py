@@ -65,6 +65,7 @@ FORMATS: dict[str, str] = {
     "planner.check/1": "planner.results.check",
     "planner.diff/1": "planner.results.diff",
     "planner.history/1": "planner.results.history",
+    "planner.sweep/1": "planner.results.sweep",
 }
 """Every format that is emitted, and its home; those not imported above load when they are needed:
 an estimate's start shall not wait for them."""

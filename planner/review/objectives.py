@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from planner.machine.replicate import count
 from planner.plan.objectives import Objective
 from planner.results import Estimate, FlowEstimate, FlowRun, NodeUse, ObjectiveResult, Run
 from planner.review.verdict import distance
@@ -145,12 +146,23 @@ def _memory(
 
 def _add_cost(values: dict[str, float], machine: Mapping[str, object]) -> None:
     """The machine's cost for the makespan, where its nodes state one (an hour's price each)."""
-    nodes = machine.get("nodes")
+    price = price_per_hour(machine)
+    if price is not None:
+        values["cost"] = price * values["makespan"] / _SECONDS_PER_HOUR
+
+
+def price_per_hour(machine: Mapping[str, object]) -> float | None:
+    """The sum of what all nodes cost an hour, each member of a class; `None` where none says."""
+    nodes, replicate = machine.get("nodes"), machine.get("replicate")
     if not isinstance(nodes, Mapping):
-        return
-    prices = [n["cost"] for n in nodes.values() if isinstance(n, Mapping) and n.get("cost")]
-    if prices:
-        values["cost"] = sum(prices) * values["makespan"] / _SECONDS_PER_HOUR
+        return None
+    ranges = replicate if isinstance(replicate, Mapping) else {}
+    prices = [
+        node["cost"] * count(ranges, name)
+        for name, node in nodes.items()
+        if isinstance(node, Mapping) and node.get("cost")
+    ]
+    return float(sum(prices)) if prices else None
 
 
 def judge(

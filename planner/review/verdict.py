@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 
 
 def combine(codes: Iterable[int]) -> int:
-    """The one exit code of several: the smallest failure below 10, else the first of 10, 11, 12."""
+    """The one exit code of several: the smallest failure below 10, else the first of 10, 11, 12.
+
+    What was interrupted is not judged.
+    """
     failures = sorted(code for code in codes if code != ExitCode.DONE)
+    if ExitCode.INTERRUPTED in failures:
+        return int(ExitCode.INTERRUPTED)
     return failures[0] if failures else int(ExitCode.DONE)
 
 

@@ -195,3 +195,53 @@ def test_loading_takes_overrides_too() -> None:
     host = machine.nodes["host0"]
     assert isinstance(host, Ram)
     assert host.cores == 4
+
+
+@pytest.mark.parametrize("text", ["50%", "0.5x", "0.5 x", " 50 % "])
+def test_a_degraded_link_is_a_share_of_what_it_was(machine: Machine, text: str) -> None:
+    # 10 GB/s there and 20 GB/s back, each halved.
+    forward, backward = ways(with_overrides(machine, {"links.pcie0.rate": text}))
+    assert (forward.rate, backward.rate) == (5e9, 10e9)
+
+
+def test_a_failed_link_is_gone_whatever_else_is_said_of_it(machine: Machine) -> None:
+    changed = with_overrides(machine, {"links.pcie0.failed": "true", "links.pcie0.rate": "50%"})
+    assert list(changed.links) == ["one-way"]
+    kept = with_overrides(machine, {"links.pcie0.failed": "false"})
+    assert list(kept.links) == ["pcie0", "one-way"]
+
+
+def test_whether_a_link_failed_is_true_or_false(machine: Machine) -> None:
+    with pytest.raises(MachineError, match='"yes" is neither true nor false'):
+        with_overrides(machine, {"links.pcie0.failed": "yes"})
+
+
+CLUSTER = TEXT.replace("name: small", "name: cluster\nreplicate: {node: 0..3}").replace(
+    "gpu0]\n", '"node{node}.gpu0"]\n'
+)
+
+
+def cluster() -> Machine:
+    text = CLUSTER.replace("  gpu0: {", '  "node{node}.gpu0": {').replace(
+        "  pcie0:", '  "pcie{node}":'
+    )
+    return parse_machine(text, "m.yaml")
+
+
+def test_equal_parts_are_counted() -> None:
+    assert with_overrides(cluster(), {"replicate.node": "16"}).replicate == {"node": "0..15"}
+    with pytest.raises(MachineError, match="one part at the least"):
+        with_overrides(cluster(), {"replicate.node": "0"})
+    with pytest.raises(MachineError, match='has no "rack"'):
+        with_overrides(cluster(), {"replicate.rack": "2"})
+
+
+def test_one_member_of_a_class_may_differ_from_the_others() -> None:
+    # Six hosts, of which the sixth's link has half its rate and the first's is gone.
+    changed = with_overrides(
+        cluster(),
+        {"links.pcie5.rate": "50%", "links.pcie0.failed": "true", "replicate.node": "6"},
+    )
+    assert list(changed.links) == ["pcie1", "pcie2", "pcie3", "pcie4", "pcie5", "one-way"]
+    rates = [link.forward.rate for link in changed.links.values() if link.forward]
+    assert rates == [10e9, 10e9, 10e9, 10e9, 5e9, 10e9]

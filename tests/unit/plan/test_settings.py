@@ -100,3 +100,36 @@ def test_a_setting_in_a_plan_without_variables() -> None:
     with pytest.raises(PlanError) as caught:
         loads_plan("flows: { w: { from: disk0, to: gpu0, size: 1GB } }", settings=["zz=1"])
     assert caught.value.faults[0].suggestion == "the plan has no variable"
+
+
+def test_a_bare_key_of_flows_is_that_of_every_flow() -> None:
+    flows = plan_with("chunk=8MiB", "depth=2").flows
+    assert [(flow.chunk, flow.depth) for flow in flows.values()] == [(8 * 2**20, 2)] * 2
+
+
+def test_a_variable_comes_before_a_key_of_flows() -> None:
+    text = TEXT.replace("weights: 1GB", "weights: 1GB, depth: 3")
+    plan = loads_plan(text, settings=["depth=4"]).plan
+    assert (plan.vars["depth"], plan.flows["w"].depth) == ("4", None)
+
+
+EACH = """\
+flows:
+  w: { from: disk0, to: "node{node}.gpu0", size: 1GB, for_each: { node: 0..63 } }
+  v: { from: disk0, to: "gpu{gpu}", size: 1GB, for_each: { gpu: 0..7 } }
+"""
+
+
+@pytest.mark.parametrize("setting", ["nodes=8", "replicate.node=8"])
+def test_a_count_holds_for_the_machine_and_for_the_flows(setting: str) -> None:
+    plan = loads_plan(EACH, settings=[setting]).plan
+    assert [flow.copies for flow in plan.flows.values()] == [8, 8]
+    assert plan.flows["w"].for_each == {"node": tuple(range(8))}
+    assert plan.overrides == {"replicate.node": "8"}
+    assert loads_plan(EACH, settings=["replicate.gpu=2"]).plan.flows["v"].copies == 2
+
+
+def test_a_count_is_a_whole_number() -> None:
+    with pytest.raises(PlanError) as caught:
+        loads_plan(EACH, settings=["nodes=none"])
+    assert [fault.message for fault in caught.value.faults] == ['"none" is not a count']
