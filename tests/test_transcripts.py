@@ -97,3 +97,50 @@ def test_a_plan_resolved(golden: Golden, capsys: pytest.CaptureFixture[str]) -> 
     arguments = ["check", "plans/llm_load.yaml", "--resolved", "--set", "weights=70GB"]
     assert main(arguments) == ExitCode.DONE
     golden.check("check/llm_load.resolved.txt", capsys.readouterr().out)
+
+
+SWEEPS = {
+    "chunk_by_depth": ["llm_load", "--sweep", "chunk=64KiB,1MiB,16MiB", "--sweep", "depth=1,2,8"],
+    "machines": ["llm_load", "--machine", "h200-sxm-1,h200-sxm-2,pcie4-a100,desktop-rtx4090"],
+    "nodes": ["cluster_cold_start", "--sweep", "nodes=8,16,32,64,128"],
+    "slow_and_failed_links": [
+        "llm_load",
+        "--sweep",
+        "links.pcie0.rate=25%,50%,100%",
+        "--sweep",
+        "links.pcie0.failed=false,true",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_a_sweep(name: str, golden: Golden, capsys: pytest.CaptureFixture[str]) -> None:
+    plan, *axes = SWEEPS[name]
+    code = main(["sweep", f"plans/{plan}.yaml", *axes, "--width", "100"])
+    out, err = capsys.readouterr()
+    assert (code, err) == (ExitCode.DONE, "")
+    golden.check(f"sweep/{name}.txt", out)
+
+
+def test_the_sweep_of_the_guide_is_the_recorded_one() -> None:
+    recorded = (ROOT / "tests" / "golden" / "sweep" / "chunk_by_depth.txt").read_text("utf-8")
+    assert recorded in (ROOT / "docs" / "sweep.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("form", ["csv", "markdown"])
+def test_a_sweep_for_a_sheet_and_for_a_pull_request(
+    form: str, golden: Golden, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, *axes = SWEEPS["slow_and_failed_links"]
+    assert main(["sweep", f"plans/{plan}.yaml", *axes, "--format", form]) == ExitCode.DONE
+    lines = capsys.readouterr().out.splitlines()
+    if form == "csv":  # the last digits of a number differ between processors
+        lines = [",".join(map(_six_digits, line.split(","))) for line in lines]
+    golden.check(f"sweep/slow_and_failed_links.{form}", "\n".join(lines))
+
+
+def _six_digits(cell: str) -> str:
+    try:
+        return f"{float(cell):.6g}"
+    except ValueError:
+        return cell

@@ -63,7 +63,7 @@ def sweep(
     *,
     console: Console,
 ) -> int:
-    r"""Estimate every combination of the values of some keys.
+    """Estimate every combination of the values of some keys.
 
     The keys are those of the plan's matrix and of --sweep. Named are the smallest point that meets
     all objectives and the smallest within 1 % of the best: by the machine's price where all
@@ -76,7 +76,7 @@ def sweep(
     planner sweep plans/llm_load.yaml --machine h200-sxm-1,pcie4-a100
     planner sweep plans/llm_load.yaml --sweep links.pcie0.rate=25%,50%,100%
     planner sweep plans/cluster_cold_start.yaml --sweep nodes=8,16,32,64 --format csv
-    """
+    """  # noqa: D301 - a backspace tells click to keep these lines as they are
     from planner.cli.progress import progress_on
     from planner.review.sweep import sweep as estimate_all
 

@@ -32,7 +32,7 @@ def test_every_example_loads_and_says_its_lesson(path: Path) -> None:
 def test_every_plan_of_the_reference_loads() -> None:
     text = (ROOT / "docs" / "plan.md").read_text()
     plans = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
-    assert len(plans) == 3
+    assert len(plans) == 4
     for plan in plans:
         assert loads_plan(plan).plan.flows
 
