@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import typer
 from typer.core import TyperGroup
 
 import planner
+from planner.cli.manual import CODES, epilog, exit_codes
 
 VERBS: Final[dict[str, str]] = {
     "check": "Read plans and report every fault at once.",
@@ -27,20 +28,7 @@ VERBS: Final[dict[str, str]] = {
 }
 """Every verb with its line of help. The verb `x` is the function `x` of `planner.cli.x`."""
 
-EPILOG: Final = """\b
-Exit codes:
-    0  done, objectives met
-    1  a bug in planner (-v shows the traceback)
-    2  wrong usage
-    3  a plan, machine, result or source file is wrong
-    4  valid, but impossible: no route, or it does not fit
-    5  this computer cannot run it: no device, no library
-    6  execution failed, or the data did not arrive intact
-   10  an objective was missed
-   11  a regression beyond --fail-above, or a drift
-   12  the prediction was off by more than --max-error
-  130  interrupted
-"""
+EPILOG: Final = exit_codes(list(CODES))
 
 
 class VerbGroup(TyperGroup):
@@ -72,7 +60,7 @@ def command(verb: str) -> Any:
     """The typer command of `verb`; imports its module."""
     function: Callable[..., Any] = getattr(import_module(f"planner.cli.{verb}"), verb)
     single = typer.Typer(**_PLAIN)
-    single.command(name=verb, context_settings=_CONTEXT)(function)
+    single.command(name=verb, context_settings=_CONTEXT, epilog=epilog(verb))(function)
     return typer.main.get_command(single)
 
 
@@ -90,11 +78,28 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _show_completion(shell: str | None) -> None:
+    if shell:
+        from planner.cli.complete import script
+
+        typer.echo(script(shell))
+        raise typer.Exit
+
+
 def _group(
     version: Annotated[
         bool,
         typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
     ] = False,
+    show_completion: Annotated[
+        Literal["bash", "zsh", "fish"] | None,
+        typer.Option(
+            "--show-completion",
+            help="Print what this shell must read to complete names.",
+            callback=_show_completion,
+            is_eager=True,
+        ),
+    ] = None,
 ) -> None:
     """EXPLAIN and EXPLAIN ANALYZE for moving data: disk, host RAM, GPU memory.
 

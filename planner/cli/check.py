@@ -6,11 +6,15 @@ from typing import Annotated
 
 import typer
 
+from planner.cli import complete
 from planner.cli.answer import show
 from planner.cli.console import Console
 from planner.cli.options import Settings, verb
 
-PlanFiles = Annotated[list[str], typer.Argument(metavar="PLAN...", help="Plans (YAML).")]
+PlanFiles = Annotated[
+    list[str],
+    typer.Argument(metavar="PLAN...", help="Plans (YAML).", autocompletion=complete.plans),
+]
 Resolved = Annotated[
     bool,
     typer.Option("--resolved", help="Print the plan with includes merged and variables put in."),

@@ -6,13 +6,19 @@ from typing import Annotated
 
 import typer
 
+from planner.cli import complete
 from planner.cli.answer import Views, show
 from planner.cli.console import Console
 from planner.cli.options import Format, JunitFile, MarkdownFile, MaxError, factor_of, verb
 
 _A_SIDE = "A plan (YAML), an estimate or a run (JSON), or a report of one (HTML)."
-Before = Annotated[str, typer.Argument(metavar="A", help=_A_SIDE)]
-After = Annotated[str, typer.Argument(metavar="B", help="Likewise; what changed from A to it.")]
+Before = Annotated[str, typer.Argument(metavar="A", help=_A_SIDE, autocompletion=complete.anything)]
+After = Annotated[
+    str,
+    typer.Argument(
+        metavar="B", help="Likewise; what changed from A to it.", autocompletion=complete.anything
+    ),
+]
 FailAbove = Annotated[
     str | None,
     typer.Option(

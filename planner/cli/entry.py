@@ -24,6 +24,9 @@ from planner.errors import ExitCode, PlannerError
 _USAGE_ERROR: Final[Any] = typer.BadParameter.__mro__[1]
 _CLICK_ERROR: Final[Any] = typer.BadParameter.__mro__[2]
 
+COMPLETING: Final = "_PLANNER_COMPLETE"
+"""Set by the script of a shell (`--show-completion`) when it asks what fits."""
+
 _COLLECT_AFTER: Final = 200_000
 """Objects made before the collector looks for cycles. Imports make about 100,000 that stay: at
 Python's own 700 the collector takes a tenth of the start (measured 2026-11-29, Python 3.11)."""
@@ -78,6 +81,10 @@ def _end_like_ctrl_c() -> None:
 
 
 def _run(given: list[str], session: Session) -> int:
+    if COMPLETING in os.environ:
+        from typer._completion_classes import completion_init
+
+        completion_init()  # typer's dialects of the shells; the group below answers and ends
     try:
         _refuse_bytes(given)
         answer = group().main(args=given, prog_name="planner", standalone_mode=False, obj=session)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from planner.cli import complete
 from planner.cli.answer import Views, show
 from planner.cli.console import Console
 from planner.cli.options import (
@@ -27,6 +28,7 @@ MachineName = Annotated[
         "--machine",
         metavar="NAME",
         help="Predict for this machine instead of the plan's: a catalogue name, a file, or here.",
+        autocompletion=complete.machines,
     ),
 ]
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from planner.cli import complete
 from planner.cli.answer import Views, show
 from planner.cli.console import Console
 from planner.cli.options import (
@@ -25,7 +26,12 @@ if TYPE_CHECKING:
     from planner.results import Run
 
 What = Annotated[
-    str, typer.Argument(metavar="PLAN", help="A plan (YAML), or an estimate that -o saved (JSON).")
+    str,
+    typer.Argument(
+        metavar="PLAN",
+        help="A plan (YAML), or an estimate that -o saved (JSON).",
+        autocompletion=complete.plans_and_results,
+    ),
 ]
 Samples = Annotated[int, typer.Option("--samples", min=1, metavar="N", help="Measured runs.")]
 Warmup = Annotated[

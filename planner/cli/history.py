@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from planner.cli import complete
 from planner.cli.answer import show
 from planner.cli.console import Console
 from planner.cli.options import verb
@@ -24,15 +25,29 @@ What = Annotated[
         metavar="[show ID | forget [ID...]]",
         help="A kept run to print, or runs to take out; without it, the trends.",
         show_default=False,
+        autocompletion=complete.history_words,
     ),
 ]
-PlanName = Annotated[str | None, typer.Option("--plan", metavar="NAME", help="Of this plan.")]
+PlanName = Annotated[
+    str | None,
+    typer.Option(
+        "--plan", metavar="NAME", help="Of this plan.", autocompletion=complete.kept_plans
+    ),
+]
 MachineName = Annotated[
-    str | None, typer.Option("--machine", metavar="NAME", help="On this machine.")
+    str | None,
+    typer.Option(
+        "--machine", metavar="NAME", help="On this machine.", autocompletion=complete.kept_machines
+    ),
 ]
 LinkName = Annotated[
     str | None,
-    typer.Option("--link", metavar="LINK", help="Of this link: pcie0, or its ends host0->gpu0."),
+    typer.Option(
+        "--link",
+        metavar="LINK",
+        help="Of this link: pcie0, or its ends host0->gpu0.",
+        autocompletion=complete.kept_links,
+    ),
 ]
 Since = Annotated[
     str | None,

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
+from planner.cli import complete
 from planner.cli.console import Console, Manners
 from planner.cli.save import check_writable
 from planner.errors import InputError
@@ -33,11 +34,16 @@ Width = Annotated[
     typer.Option("--width", min=40, max=1000, metavar="N", help="Columns of the text."),
 ]
 
-PlanFile = Annotated[str, typer.Argument(metavar="PLAN", help="A plan (YAML).")]
+PlanFile = Annotated[
+    str, typer.Argument(metavar="PLAN", help="A plan (YAML).", autocompletion=complete.plans)
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="Override a variable or a key of the plan; repeatable."
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a variable or a key of the plan; repeatable.",
+        autocompletion=complete.settings,
     ),
 ]
 FailLink = Annotated[
@@ -46,7 +52,12 @@ FailLink = Annotated[
 ]
 Only = Annotated[
     list[str] | None,
-    typer.Option("--only", metavar="FLOW", help="Leave out all other flows; repeatable."),
+    typer.Option(
+        "--only",
+        metavar="FLOW",
+        help="Leave out all other flows; repeatable.",
+        autocompletion=complete.flows,
+    ),
 ]
 Explain = Annotated[
     bool,
