@@ -7,9 +7,11 @@ both ends are one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
-from planner.engine.serving.ends import End
+from planner.engine.memory import PAGE
+from planner.engine.serving.ends import End, FileEnd
 
 MOST_PARTS: int = 256
 """Parts of one chunk: each is a copy of its own, some 2 us of issue, so more would starve."""
@@ -50,6 +52,15 @@ def joined(parts: Iterable[Part]) -> list[Part]:
     return found
 
 
+def _behind_page(source: End, start: int, chunk: int) -> int:
+    """How far behind a page of its file a part begins, where whole pages fit into a chunk.
+
+    Chunks end where pages of the file end: the kernel then copies whole pages into slots that are
+    aligned like them. The data of a safetensors file begins behind a header of any length.
+    """
+    return start % PAGE if isinstance(source, FileEnd) and chunk % PAGE == 0 else 0
+
+
 def chunks_of(parts: Sequence[Part], chunk: int) -> list[Chunk]:
     """The chunks that workers take: none is larger than `chunk` bytes, grains included."""
     found: list[Chunk] = []
@@ -58,9 +69,11 @@ def chunks_of(parts: Sequence[Part], chunk: int) -> list[Chunk]:
     for part in joined(parts):
         source, start, target, to, size = part
         if size >= chunk:
-            for at in range(0, size, chunk):
-                length = min(chunk, size - at)
-                found.append((Part(source, start + at, target, to + at, length),))
+            edges = [0, *range(chunk - _behind_page(source, start, chunk), size, chunk), size]
+            found += [
+                (Part(source, start + low, target, to + low, high - low),)
+                for low, high in pairwise(edges)
+            ]
             continue
         room = -(-size // GRAIN) * GRAIN
         if packed and (used + room > chunk or len(packed) >= MOST_PARTS):

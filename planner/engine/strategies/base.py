@@ -18,7 +18,7 @@ from planner.engine.backends.base import Backend, Lane, Part
 from planner.engine.layout import Layout
 from planner.engine.memory import PAGE, Ring, copy_held, copy_memory, round_up
 from planner.engine.ops import Kind
-from planner.engine.places import DevicePlace, HostPlace, MappedPlace, Place
+from planner.engine.places import DevicePlace, FilePlace, HostPlace, MappedPlace, Place
 from planner.engine.terms import Terms
 
 Operation = Callable[[int, int], None]
@@ -93,9 +93,18 @@ def cut_pages(size: int, chunk: int, pieces: Sequence[tuple[int, int]]) -> Chunk
 
 
 def cut_source(source: Place, size: int, chunk: int, *, pages: bool = False) -> Chunks:
-    """The chunks of a flow, cut at the files' borders; where pages end if `pages` is asked for."""
+    """The chunks of a flow, cut at the files' borders; where pages end if `pages` is asked for.
+
+    Chunks of files that begin behind a page's start end where pages of the file end: the kernel
+    then copies whole pages into slots that are aligned like them.
+    """
     ranges = getattr(source, "ranges", None)
     if not pages:
+        if isinstance(source, FilePlace) and chunk % PAGE == 0:
+            rows = zip(source.ranges.starts, source.ranges.sources, strict=False)
+            begins = [(low, file.offset % PAGE) for low, file in rows]
+            if any(phase for _, phase in begins):
+                return cut_pages(size, chunk, begins)
         return cut(size, chunk, ranges.starts if ranges is not None else ())
     if isinstance(source, HostPlace):
         return cut_pages(size, chunk, [(0, source.buffer.address % PAGE)])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from planner.engine.serving import dlpack, planned, residency as asking
-from planner.engine.serving.ends import MemoryEnd
+from planner.engine.serving.ends import FileEnd, MemoryEnd
 from planner.engine.serving.parts import GRAIN, MOST_PARTS, Part, chunks_of, joined
 from planner.engine.serving.shape import MIB, ROOM, Shape, default_budget, rule_of_thumb, within
 from planner.errors import InfeasibleError
@@ -42,6 +42,24 @@ def test_chunks_cover_every_byte_once_and_fit(
         grains = sum(-(-part.size // GRAIN) * GRAIN for part in one)
         assert len(one) == 1 or grains <= chunk
         assert all(part.size <= chunk and part.start == part.to for part in one)
+
+
+def test_chunks_of_a_file_end_where_its_pages_end(tmp_path: Path) -> None:
+    path = tmp_path / "weights"
+    path.write_bytes(b"x" * 30_000)
+    source, target = FileEnd(str(path), "auto"), MemoryEnd(0, 30_000)
+    try:
+        # Data behind 5,008 bytes, 912 behind a page: 7,280 bytes to the end of the second chunk's
+        # pages at 12,288, then whole chunks of 8,192, then the 1,136 bytes that are left.
+        (*chunks,) = chunks_of([Part(source, 5008, target, 0, 24_800)], 8192)
+        assert [(c[0].start, c[0].to, c[0].size) for c in chunks] == [
+            (5008, 0, 7280),
+            (12_288, 7280, 8192),
+            (20_480, 15_472, 8192),
+            (28_672, 23_664, 1136),
+        ]
+    finally:
+        source.close()
 
 
 def test_parts_that_touch_at_both_ends_are_one() -> None:
