@@ -200,7 +200,7 @@ _followed: dict[tuple[object, ...], Trace] = {}
 def _question(stages: Sequence[Stage], chunks: Sequence[int]) -> tuple[object, ...]:
     """All that the answer of `exact` depends on, beside workers and depth."""
     # Equal chunks but for the last are told by their number.
-    equal = chunks.count(chunks[0]) >= len(chunks) - 1
+    equal = chunks.count(chunks[0]) == len(chunks) - (chunks[-1] != chunks[0])
     told = (len(chunks), chunks[0], chunks[-1]) if equal else tuple(chunks)
     met = {chunks[0], chunks[-1]} if equal else set(chunks)
     return told, tuple(

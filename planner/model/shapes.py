@@ -8,8 +8,9 @@ single small flow, touching a big ring may cost more than the ring gains; then t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from planner.model.movement import Movement
 from planner.model.need import Need
@@ -163,7 +164,7 @@ _SAMPLE = 1 << 30
 """Any ring: what it costs grows with its bytes."""
 
 
-def _shapes(movement: Movement, need: Need) -> Iterator[Shape]:
+def _shapes(movement: Movement, need: Need) -> tuple[Shape, ...]:
     """The grid, or what of it the plan's pins leave."""
     pins = need.pins
     chunks = _pinned(pins.chunk, (c for c in CHUNKS if c < movement.size)) or [
@@ -179,12 +180,23 @@ def _shapes(movement: Movement, need: Need) -> Iterator[Shape]:
         )  # registration takes a lock of the driver: more threads do not help
     elif not movement.has_pool:
         workers = _pinned(pins.workers, (1, 2))  # engines need no more than somebody who issues
-    for chunk in chunks:
-        for depth in depths:
-            for count in workers:
-                # More slots than chunks would never be touched.
-                if count == 1 or (count - 1) * chunk < movement.size:
-                    yield Shape(chunk, depth, count)
+    # Beyond what the largest grid point needs more bytes make no difference.
+    enough = min(movement.size, max(chunks) * max(workers, default=1))
+    return _grid(tuple(chunks), tuple(depths), tuple(workers), enough)
+
+
+@lru_cache(maxsize=64)
+def _grid(
+    chunks: tuple[int, ...], depths: tuple[int, ...], workers: tuple[int, ...], size: int
+) -> tuple[Shape, ...]:
+    """Every shape of the grid but those with more slots than `size` bytes have chunks."""
+    return tuple(
+        Shape(chunk, depth, count)
+        for chunk in chunks
+        for depth in depths
+        for count in workers
+        if count == 1 or (count - 1) * chunk < size
+    )
 
 
 def _pinned(value: int | None, grid: Iterable[int]) -> list[int]:

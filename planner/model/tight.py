@@ -54,14 +54,14 @@ def fill(
     released = [[0.0] * depth for _ in range(workers)]
     slots = [0] * workers
     # When a worker goes on, a number that keeps equal times in order, the worker, and the length
-    # of the chunk in its slot: 0 where it comes for its next one. A sorted list is a heap.
-    events = [(0.0, worker, worker, 0) for worker in range(workers)]
+    # of the chunk in its slot: -1 where it comes for its next one. A sorted list is a heap.
+    events = [(0.0, worker, worker, -1) for worker in range(workers)]
     serial = workers
     free, first, last = 0.0, float("inf"), 0.0
     pool_busy, pool_end, engine_busy = 0.0, 0.0, 0.0
     while events:
         now, _, worker, length = events[0]
-        if length:
+        if length >= 0:
             start = free if free > now else now  # noqa: FURB136 - a call costs more
             end = start + queued[length]
             engine_busy += end - start
@@ -76,7 +76,7 @@ def fill(
             slots[worker] = slot = (slot + 1) % depth
             serial += 1
             if mine[slot] > now:
-                heapreplace(events, (mine[slot], serial, worker, 0))
+                heapreplace(events, (mine[slot], serial, worker, -1))
                 continue
         taken = next(left, None)
         if taken is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planner.plan.objectives import METRICS, parse_objective
-from planner.review.objectives import estimate_metrics, judge, margin, run_metrics
+from planner.review.objectives import estimate_metrics, judge, margin, price_per_hour, run_metrics
 from tests.helpers import results
 
 
@@ -127,3 +127,13 @@ def test_slack_is_told_only_while_the_objective_holds() -> None:
     missed = judge(parse_objective("makespan <= 1s"), metrics, holds_while="x >= 1 GB/s")
     met = judge(parse_objective("makespan <= 3s"), metrics, holds_while="x >= 1 GB/s")
     assert (missed.holds_while, met.holds_while) == (None, "x >= 1 GB/s")
+
+
+def test_every_member_of_a_class_has_its_price() -> None:
+    # Four hosts at 2 and eight GPUs at 3 an hour: 8 + 24.
+    machine = {
+        "nodes": {"n{n}.host0": {"cost": 2.0}, "n{n}.gpu{g}": {"cost": 3.0}, "disk0": {}},
+        "replicate": {"n": "0..3", "g": "0..1"},
+    }
+    assert price_per_hour(machine) == 32.0
+    assert price_per_hour({"nodes": {"disk0": {}}}) is None
