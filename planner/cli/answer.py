@@ -22,6 +22,8 @@ class Views:
     form: Literal["text", "markdown", "json"] = "text"
     markdown: str | None = None
     junit: str | None = None
+    html: str | None = None
+    trace: str | None = None
 
 
 def show(
@@ -57,6 +59,10 @@ def _save_views(result: object, views: Views) -> None:
         from planner.report.junit import junit
 
         save_text(views.junit, junit(_with_objectives(result)))
+    if views.html is not None or views.trace is not None:
+        from planner.cli.pages import save_pages
+
+        save_pages(result, html=views.html, trace=views.trace)
 
 
 def _markdown(result: object) -> str:

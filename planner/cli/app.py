@@ -24,6 +24,7 @@ VERBS: Final[dict[str, str]] = {
     "sweep": "Estimate many variants of a plan, and name the smallest that is enough.",
     "calibrate": "Measure this computer and write its machine file.",
     "history": "Show how predicted and measured went over time, and what drifted.",
+    "report": "Make an HTML page or a trace of a saved result.",
     "schema": "Print the JSON schema of a plan, a machine or a result.",
 }
 """Every verb with its line of help. The verb `x` is the function `x` of `planner.cli.x`."""

@@ -13,11 +13,13 @@ from planner.cli.options import (
     Explain,
     FailLink,
     Format,
+    HtmlFile,
     JunitFile,
     MarkdownFile,
     Only,
     PlanFile,
     Settings,
+    TraceFile,
     all_settings,
     verb,
 )
@@ -44,6 +46,8 @@ def estimate(
     format: Format = "text",  # noqa: A002 - the name of the option
     markdown: MarkdownFile = None,
     junit: JunitFile = None,
+    html: HtmlFile = None,
+    trace: TraceFile = None,
     *,
     console: Console,
 ) -> int:
@@ -63,4 +67,4 @@ def estimate(
             only=only or (),
             progress=progress,
         )
-    return show(result, console, explain=explain, views=Views(format, markdown, junit))
+    return show(result, console, explain=explain, views=Views(format, markdown, junit, html, trace))

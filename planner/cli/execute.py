@@ -12,11 +12,13 @@ from planner.cli.console import Console
 from planner.cli.options import (
     Backend,
     Format,
+    HtmlFile,
     JunitFile,
     MarkdownFile,
     MaxError,
     Only,
     Settings,
+    TraceFile,
     factor_of,
     verb,
 )
@@ -76,6 +78,8 @@ def execute(
     format: Format = "text",  # noqa: A002 - the name of the option
     markdown: MarkdownFile = None,
     junit: JunitFile = None,
+    html: HtmlFile = None,
+    trace: TraceFile = None,
     *,
     console: Console,
 ) -> int:
@@ -105,7 +109,7 @@ def execute(
             nvtx=nvtx,
             progress=progress,
         )
-    code = show(result, console, views=Views(format, markdown, junit))
+    code = show(result, console, views=Views(format, markdown, junit, html, trace))
     if not no_history:
         _keep(result, console)
     return code

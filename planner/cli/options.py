@@ -83,6 +83,14 @@ JunitFile = Annotated[
     str | None,
     typer.Option("--junit", metavar="FILE", help="Save the verdict as JUnit XML."),
 ]
+HtmlFile = Annotated[
+    str | None,
+    typer.Option("--html", metavar="FILE", help="Save a report: one page that needs no network."),
+]
+TraceFile = Annotated[
+    str | None,
+    typer.Option("--trace", metavar="FILE", help="Save a trace for Perfetto (JSON)."),
+]
 MaxError = Annotated[
     str | None,
     typer.Option(

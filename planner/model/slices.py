@@ -89,6 +89,14 @@ def sizes_of(size: int, count: int) -> list[int]:
     return [_share(size, i, count) for i in range(count)]
 
 
+def thinned(line: TimelineRow, most: int) -> TimelineRow:
+    """A row with at most `most` slices."""
+    columns = (line.start_s, line.end_s, line.busy_s, line.size_bytes, line.chunks)
+    found = merged([Slice(*cells) for cells in zip(*columns, strict=True)], most)
+    about = line.model_dump(include={"lane", "kind", "flow", "hop", "members"})
+    return row(found, **about)
+
+
 def row(slices: Sequence[Slice], *, digits: int | None = None, **about: Any) -> TimelineRow:
     """Slices as columns; `digits` after the point where they are to be saved."""
     columns = zip(*slices, strict=True) if slices else repeat((), 5)

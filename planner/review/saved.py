@@ -14,6 +14,7 @@ from planner.errors import InputError, PlannerError
 from planner.files import is_given
 from planner.plan.schema import Plan
 from planner.results import Estimate, FlowSchedule, Hop
+from planner.review.embedded import embedded
 from planner.units import format_size
 
 if TYPE_CHECKING:
@@ -26,16 +27,18 @@ _RERUN = "`planner estimate PLAN -o FILE` makes a new one"
 
 
 def result_in(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """The body of the JSON result that the file holds, or `None` for anything else (so, a plan)."""
+    """The body of the result that a JSON file or a report holds, or `None` for anything else."""
     file = Path(path)
     try:
         # What cannot be read twice, or may never end, is left to the reader of plans.
         if is_given(file) or not file.is_file():
             return None
         with file.open("rb") as opened:
-            if opened.read(64).lstrip()[:1] != b"{":
-                return None
-        body = json.loads(file.read_bytes())
+            first = opened.read(64).lstrip()[:1]
+        if first not in (b"{", b"<"):
+            return None
+        text = file.read_text(encoding="utf-8")
+        body = json.loads(text if first == b"{" else embedded(text) or "null")
     except (OSError, ValueError, RecursionError):
         return None  # the plan reader says what is wrong with it, and where
     if not isinstance(body, dict) or not str(body.get("format", "")).startswith("planner."):
