@@ -176,7 +176,7 @@ def test_version(installed: Installed) -> None:
 def test_every_verb_explains_itself(installed: Installed) -> None:
     listing = installed.prints("--help").partition("Verbs:\n")[2].partition("\n\n")[0]
     verbs = re.findall(r"^  (\w+)  ", listing, flags=re.MULTILINE)
-    assert {"calibrate", "check", "estimate", "execute", "schema"} <= set(verbs)
+    assert {"calibrate", "check", "estimate", "execute", "report", "schema"} <= set(verbs)
     for verb in verbs:
         assert f"planner {verb}" in installed.prints(verb, "--help")
 
@@ -203,3 +203,10 @@ def test_estimate(installed: Installed) -> None:
 def test_execute_on_the_virtual_clock(installed: Installed) -> None:
     result = json.loads(installed.prints("execute", "plan.yaml", "--backend", "null", "--json"))
     assert result["format"].startswith("planner.run/")
+
+
+def test_report_finds_its_templates(installed: Installed) -> None:
+    installed.prints("estimate", "plan.yaml", "--html", "page.html")
+    page = (installed.desk / "page.html").read_text(encoding="utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert 'id="planner-result"' in page
