@@ -28,6 +28,7 @@ _OF_VERB: Final[dict[str, tuple[int, ...]]] = {
     "diff": (0, 3, 6, 10, 11, 12),
     "calibrate": (0, 3, 5, 6),
     "history": (0, 3, 6, 11),
+    "report": (0, 3),
     "schema": (0, 3),
 }
 
@@ -66,6 +67,11 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("planner history show 12 -o run.json", "a kept run, for diff"),
         ("planner history --fail-on-drift", "a gate: exit 11"),
         ("planner history forget --before 2026-01-01", "take old runs out"),
+    ),
+    "report": (
+        ("planner report run.json", "a page beside it, run.html"),
+        ("planner report run.html --format text", "a page is a result: what the verb showed"),
+        ("planner report run.json --trace trace.json", "a trace for Perfetto"),
     ),
     "schema": (
         ("planner schema > plan.schema.json", "for an editor that completes plans"),

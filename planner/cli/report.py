@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from planner.cli import complete
 from planner.cli.console import Console
 from planner.cli.options import TraceFile, verb
 from planner.errors import ExitCode, InputError
@@ -20,6 +21,7 @@ Results = Annotated[
     typer.Argument(
         metavar="RESULT...",
         help="Saved estimates or runs (JSON), reports of them (HTML), or plans to estimate.",
+        autocompletion=complete.anything,
     ),
 ]
 Format = Annotated[
