@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -63,11 +65,38 @@ def calibrate(
     """
     asked = Asked(backend, emulate_gpus, scratch, full=full or resume, link=link, resume=resume)
     asked.check()
-    machine = _measure(asked, console)
+    with _told(console):
+        machine = _measure(asked, console)
     if name is not None:
         machine = machine.model_copy(update={"name": name})
     _show(machine, console)
     return int(ExitCode.DONE)
+
+
+@contextlib.contextmanager
+def _told(console: Console) -> Iterator[None]:
+    """With `--verbose` say what each part of the calibration took."""
+    if not console.manners.verbose:
+        yield
+        return
+    import logging
+
+    class Notes(logging.Handler):
+        """Log records as notes."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            """Say it."""
+            console.note(record.getMessage())
+
+    log, notes = logging.getLogger("planner.engine"), Notes()
+    before = log.level
+    log.addHandler(notes)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(notes)
+        log.setLevel(before)
 
 
 @dataclass(frozen=True)

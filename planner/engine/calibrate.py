@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import platform
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from planner.engine.calibration import joint
 from planner.engine.calibration.arena import Arena, open_arena
 from planner.engine.calibration.assemble import Found, machine_of
 from planner.engine.calibration.campaign import Campaign, Group
+from planner.engine.calibration.combined import with_plain
 from planner.engine.calibration.coupling import coupled
 from planner.engine.calibration.duplex import FULL as ALWAYS, Background
 from planner.engine.calibration.groups import Plan, axes_of
@@ -36,6 +38,7 @@ from planner.machine.discover import discover
 from planner.machine.discover_gpus import read_gpus
 from planner.machine.schema import Hbm, Machine
 
+_LOG: Final = logging.getLogger(__name__)
 MIB: Final = 1 << 20
 SECONDS: Final = QUICK.seconds
 """Of a quick calibration."""
@@ -46,6 +49,8 @@ AWAKE: Final = 0.2
 """Seconds of a kernel that wake the clocks of a GPU: an idle one runs at a fifth of its clock."""
 PROBE: Final = 64 * MIB
 """Bytes of a sentinel's copy to the GPU, and half of those of its copy in memory."""
+GLANCE: Final = 8 * MIB
+"""The same where time is short: about 3 ms a look."""
 START: Final = "start"
 """Name of the group of what can be sampled once only: fresh memory, contexts, the first write."""
 
@@ -142,7 +147,7 @@ def calibrate(
     )
     with _measured(job, emulate_gpus, lambda _group: True) as found:
         machine = machine_of(found, job.folder)
-        return coupled(machine, joint.joints(found.cells))
+        return with_plain(coupled(machine, joint.joints(found.cells)))
 
 
 def recalibrate_link(
@@ -242,8 +247,12 @@ def _sample(
         ledger=job.ledger,
         listener=job.listener,
         sentinels=_sentinels(arena) if scope.full else (),
+        marks=() if scope.full else _sentinels(arena, GLANCE),
     )
+    _LOG.info("the start took %.2f s", perf_counter() - job.start)
     found.cells = [*first, *campaign.run(groups)]
+    looked = [one.spread for one in (*campaign.sentinels, *campaign.marks)]
+    found.steadiness = [spread for spread in looked if spread is not None]
     redone = sum(cell.redone > 0 for cell in found.cells)
     if redone:
         found.note = f"{redone} of {len(found.cells)} cells were disturbed and taken again"
@@ -256,12 +265,12 @@ def _start_cells(ledger: Ledger, cells: Sequence[Cell], when: str) -> list[Cell]
     return ledger.groups[START]
 
 
-def _sentinels(arena: Arena) -> list[Sentinel]:
+def _sentinels(arena: Arena, probe: int = PROBE) -> list[Sentinel]:
     """A copy to the first GPU, and a copy in memory by one thread."""
     gpu = min(arena.devices)
     walk = arena.walks(gpu)[0]
-    size = min(PROBE, arena.size)
-    half = min(2 * PROBE, arena.size)
+    size = min(probe, arena.size)
+    half = min(2 * probe, arena.size)
 
     def link() -> float:
         return min(arena.bench.copies(gpu, walk.pairs(1, size), size) for _ in range(3))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 
 from planner.engine.calibration import costs, disk, duplex, in_place, tables
+from planner.engine.calibration.combined import PLAIN
 from planner.engine.calibration.copies import curve_of, queued_rate
 from planner.engine.calibration.degraded import link_warning
 from planner.engine.calibration.lone import rested
@@ -38,7 +39,10 @@ EMULATED_BYTES: Final = 64 << 30
 
 @dataclass
 class Found:
-    """Everything that a calibration measured, as it comes."""
+    """Everything that a calibration measured, as it comes.
+
+    `steadiness` are the spreads of the sentinels over the whole time.
+    """
 
     name: str
     about: Discovery
@@ -48,6 +52,7 @@ class Found:
     when: str = ""
     host: str = ""
     note: str | None = None
+    steadiness: Sequence[float] = ()
     cells: list[Cell] = field(default_factory=list)
     axes: Mapping[CopyName, tuple[Sequence[int], Sequence[int]]] = field(default_factory=dict)
 
@@ -115,8 +120,6 @@ def link_of(found: Found, name: str) -> Link | None:
 def provenance(found: Found, cells: Sequence[Cell]) -> Provenance:
     """Where the numbers of some cells come from."""
     seen = [cell.summary() for cell in cells if cell.taken]
-    # One sample has no spread, so it counts only where nothing has any.
-    several = [one for one in seen if one.samples > 1] or seen
     samples = sorted(one.samples for one in seen)
     return Provenance(
         kind="measured",
@@ -124,7 +127,8 @@ def provenance(found: Found, cells: Sequence[Cell]) -> Provenance:
         when=found.when,
         by=found.by,
         samples=max(1, samples[len(samples) // 2]) if samples else None,
-        spread=typical(one.spread for one in several),
+        # Hurried calibrations have one sample of each: then what was looked at repeatedly tells.
+        spread=typical(one.spread for one in seen) or typical(found.steadiness),
         disturbed=disturbed(cells),
         note=found.note,
     )
@@ -161,9 +165,9 @@ def _disk(about: Discovery, folder: Path) -> Disk:
 def _host(found: Found) -> Ram:
     about = found.about
     rates: dict[CopyName, CopyTable] = {}
-    for copy, axes in found.axes.items():
+    for copy, axes in _axes(found):
         own = [c for c in found.cells if isinstance(c.key, tuple) and c.key[0] == copy]
-        overhead = found.value("overhead", copy) or 0.0
+        overhead = found.value("overhead", PLAIN.get(copy, copy)) or 0.0
         piece = found.value("piece", copy) or 0.0
         table = tables.table(copy, own, axes, overhead, piece)
         if table is not None:
@@ -182,6 +186,14 @@ def _host(found: Found) -> Ram:
         register_memory=curve_of("register_memory", found.cells),
         write_combined=None if combined is None else combined < in_place.COMBINED,
     )
+
+
+def _axes(found: Found) -> Iterator[tuple[CopyName, tuple[Sequence[int], Sequence[int]]]]:
+    """The axes of all tables: those into write-combined memory have those of the ordinary ones."""
+    yield from found.axes.items()
+    for copy, plain in PLAIN.items():
+        if plain in found.axes:
+            yield copy, found.axes[plain]
 
 
 def _storage(found: Found) -> Link | None:

@@ -12,6 +12,7 @@ from them, so the whole ends when it is due.
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.sentinel import EVERY, Sentinel
 from planner.engine.progress import Progress, Quiet
 
+_LOG: Final = logging.getLogger(__name__)
 SEED: Final = 20261129
 """Of the order of the cells: the same in every calibration, so that two of them compare."""
 REDO: Final = 2
@@ -76,7 +78,10 @@ class Group:
 
 @dataclass
 class Campaign:
-    """Runs groups until they are done or the time is up; `clock` counts seconds."""
+    """Runs groups until they are done or the time is up; `clock` counts seconds.
+
+    Drifting `sentinels` void samples; `marks` are looked at once a group, for their spread alone.
+    """
 
     start: float
     seconds: float
@@ -84,6 +89,7 @@ class Campaign:
     ledger: Ledger = field(default_factory=Ledger)
     listener: Progress = field(default_factory=Quiet)
     sentinels: Sequence[Sentinel] = ()
+    marks: Sequence[Sentinel] = ()
     clock: Callable[[], float] = time.perf_counter
     watcher: Watcher = watch
     took: dict[str, float] = field(default_factory=dict)
@@ -116,7 +122,10 @@ class Campaign:
                 found[group.name] = self._group(group, self._deadline(group, left))
             finally:
                 group.close()
+            for mark in self.marks:
+                mark.look()
             self.took[group.name] = self.clock() - began
+            _LOG.info("%s took %.2f s", group.name, self.took[group.name])
             self.ledger.keep(group.name, found[group.name], _today())
         self._redo([c for g in groups if not g.at_once for c in found[g.name]])
         for name, cells in found.items():

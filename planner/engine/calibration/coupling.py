@@ -52,7 +52,7 @@ class Joint:
     shape: Shape
     size: int
     seconds: float
-    spread: float = 0.0
+    spread: float | None = None
 
 
 def need(machine: Machine, copy: CopyName, size: int, *, gpu: str = "gpu0") -> Need:

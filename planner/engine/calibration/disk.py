@@ -240,12 +240,13 @@ def curve_of(cells: Sequence[Cell], name: str) -> Curve | None:
     slope = max(0.0, (t1 - t0) / (last - first)) if last > first else 0.0
     best = max(together, key=lambda seen: seen.median, default=None)
     points = tuple(Point(size_bytes=size, seconds=alone[size].median) for size in sorted(alone))
-    spreads = [seen.spread for seen in alone.values()]
+    seen = [*alone.values(), *([] if best is None else [best])]
+    spreads = [one.spread for one in seen if one.spread is not None]
     return Curve(
         points=points,
         latency=min(t0, max(0.0, t0 - slope * first)),
         rate=best.median if best is not None else last / t1,
-        spread=max(spreads if best is None else [*spreads, best.spread]),
+        spread=max(spreads, default=None),
     )
 
 

@@ -61,7 +61,7 @@ def curve(alone: Mapping[int, Summary], queued: Mapping[int, Summary] | None = N
         gap=None if between is None else min(between, base),
         queued=tuple(Point(size_bytes=s, seconds=t) for s, t in sorted(together.items())),
         rate=rate,
-        spread=typical(spreads or [found.spread for found in alone.values()]),
+        spread=typical(spreads) or typical(found.spread for found in alone.values()),
     )
 
 

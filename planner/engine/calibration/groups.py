@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
 from planner.engine.backends.base import Backend
-from planner.engine.calibration import duplex, tables
+from planner.engine.calibration import combined, duplex, tables
 from planner.engine.calibration.arena import FRESH, Arena
 from planner.engine.calibration.campaign import Group
 from planner.engine.calibration.copies import BATCH
@@ -61,7 +62,7 @@ class Plan:
         found = [self._setup(), *self._links(), *self._tables(), self._disk(), *self._joint()]
         found += [self._gpu(k) for k in range(len(self.gpus))]
         if self.arena.scope.full:
-            found += self._in_place()
+            found += [*self._in_place(), self._combined()]
         found += self._peers()
         if self.arena.scope.full and len(self.gpus) > 1:
             found.append(self._together())
@@ -238,6 +239,29 @@ class Plan:
                 at_once=True,
                 close=probes.close,
             )
+
+    def _combined(self) -> Group:
+        """Copies into write-combined memory, where that is what it is called."""
+        arena, scope = self.arena, self.arena.scope
+        undo = contextlib.ExitStack()
+
+        def make() -> list[Cell]:
+            if not combined.real(self.machine):
+                return []
+            ring = self.device.combined(max(self.axes["memory"][1]))
+            undo.callback(ring.close)
+            sides = {plain: arena.sides[plain].side for plain in combined.PLAIN.values()}
+            return list(combined.table_cells(sides, ring, self.axes, scope.slice_s / 4))
+
+        return Group(
+            "tables combined",
+            "copies into write-combined memory",
+            make,
+            self._weight("tables") / 8,
+            samples=(1, 3),
+            at_once=True,
+            close=undo.close,
+        )
 
     def _costs(self) -> Costs:
         arena = self.arena

@@ -67,7 +67,8 @@ class Cell:
     @property
     def settled(self) -> bool:
         """Whether more samples would change nothing."""
-        return len(self.clean) > 1 and summary(self.clean).spread <= SETTLED
+        spread = summary(self.clean).spread if self.clean else None
+        return spread is not None and spread <= SETTLED
 
     def summary(self) -> Summary:
         """Of the undisturbed samples, else the fastest of the others with the spread of all."""

@@ -103,9 +103,10 @@ QUICK: Final = Scope(
     slice_s=0.02,
     rings_few=(4, 16, 64, 256),
     rings=(16, 64, 128, 256),
-    # Memory is slow where cores are few; 1 GiB is 20 ms of DMA at 50 GB/s.
+    # Memory is slow where cores are few. Making 512 MiB of each takes a second of the time; it is
+    # more than a last-level cache holds, and 10 ms of DMA at 50 GB/s.
     stock_few=256 * MIB,
-    stock=1024 * MIB,
+    stock=512 * MIB,
     # 60 ms at 2 GB/s for each pass.
     cold=128 * MIB,
     cold_s=1.0,

@@ -39,7 +39,16 @@ class Sentinel:
         """The first samples, which also wake the link and the clocks."""
         self.run()
         self.values = [self.run() for _ in range(WAKE)]
-        self.allowed = max(DRIFT, OWN * summary(self.values).spread)
+        self.allowed = max(DRIFT, OWN * (self.spread or 0.0))
+
+    @property
+    def spread(self) -> float | None:
+        """Relative half interquartile range of all looks, `None` before the second."""
+        return summary(self.values).spread if self.values else None
+
+    def look(self) -> None:
+        """Measure again, for the spread alone."""
+        self.values.append(self.run())
 
     def drifted(self) -> bool:
         """Measure again; whether it is off its running median."""

@@ -13,10 +13,13 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Median of some samples, their relative half interquartile range, and how many they were."""
+    """Median of some samples, their relative half interquartile range, and how many they were.
+
+    One sample has no spread: it is `None` then.
+    """
 
     median: float
-    spread: float
+    spread: float | None
     samples: int
 
 
@@ -35,7 +38,8 @@ def summary(samples: Iterable[float]) -> Summary:
         raise ValueError("a summary needs at least one sample")
     middle = quartile(ordered, 0.5)
     half = (quartile(ordered, 0.75) - quartile(ordered, 0.25)) / 2
-    return Summary(middle, half / abs(middle) if middle else 0.0, len(ordered))
+    share = half / abs(middle) if middle else 0.0
+    return Summary(middle, share if len(ordered) > 1 else None, len(ordered))
 
 
 def middle(samples: Iterable[float]) -> float:
@@ -43,7 +47,7 @@ def middle(samples: Iterable[float]) -> float:
     return summary(samples).median
 
 
-def typical(spreads: Iterable[float]) -> float | None:
-    """The median of many spreads, `None` where there is none."""
-    found = list(spreads)
+def typical(spreads: Iterable[float | None]) -> float | None:
+    """The median of the spreads that are known, `None` where there is none."""
+    found = [spread for spread in spreads if spread is not None]
     return median(found) if found else None

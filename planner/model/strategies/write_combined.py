@@ -14,7 +14,7 @@ from planner.model.strategies.servers import copy_stage, dma, has_copies, withou
 
 def not_combined(crossing: Crossing, table: CopyName) -> str | None:
     """Why write-combined memory is of no use on this host, or `None`."""
-    if crossing.ram.write_combined is False:
+    if crossing.ram.write_combined is False and "write_combined" not in crossing.asked:
         return f"write-combined memory is ordinary memory on {crossing.host}: nothing is gained"
     if not has_copies(crossing, table):
         return f"{crossing.host} has no measured copies into write-combined memory"

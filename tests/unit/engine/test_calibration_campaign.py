@@ -221,6 +221,19 @@ def test_a_sentinel_may_move_as_much_as_it_does_by_itself() -> None:
     assert calm.allowed == DRIFT
 
 
+def test_marks_are_looked_at_once_a_group_and_void_nothing() -> None:
+    clock = Clock()
+    values = iter([1.0, 3.0, 2.0])
+    mark = Sentinel("link", lambda: next(values))
+    one = campaign(clock, marks=[mark])
+    assert mark.spread is None
+    groups = [group([clock.cell(name)], name, samples=(1, 1)) for name in "abc"]
+    found = one.run(groups)
+    assert [cell.dirty for cell in found] == [[], [], []]
+    # 1, 2, 3: quartiles 1.5 and 2.5, half their distance is a quarter of the median.
+    assert mark.spread == pytest.approx(0.25)
+
+
 def test_cells_between_are_sampled_where_they_are_asked_for() -> None:
     clock = Clock()
     first, second = clock.cell("first"), clock.cell("second")

@@ -21,10 +21,12 @@ def test_quartiles_lie_between_samples() -> None:
 
 
 def test_one_sample_has_no_spread_and_none_has_no_summary() -> None:
-    assert summary([5.0]).spread == 0
+    assert summary([5.0]).spread is None  # one sample tells nothing of it
     with pytest.raises(ValueError, match="at least one"):
         summary([])
     assert typical([]) is None
+    assert typical([None, 0.2, None]) == 0.2
+    assert typical([None]) is None
     assert typical([0.1, 0.3, 0.2]) == 0.2
 
 
