@@ -27,6 +27,7 @@ from planner.engine.lines import (
 from planner.engine.measure import Interval
 from planner.engine.memory import HostBuffer, Mapped, Mapping
 from planner.engine.pace import FREE, Pace
+from planner.engine.paid import merged, step_since
 from planner.engine.places import DevicePlace, HostPlace, MappedPlace, Place
 from planner.engine.route import Route, route_of
 from planner.engine.team import Team
@@ -257,13 +258,13 @@ class FlowRunner:
             buffer = HostBuffer(size, lead=lead)
         self.undo.callback(buffer.close)
         buffer.touch(THREADS)
-        steps.append(_step("touch the buffer", start, buffer.size))
+        steps.append(step_since("touch the buffer", start, buffer.size))
         around = {groups[k][-1].strategy, following.strategy}
         if around & {"pinned", "zero_copy"} and buffer.size:
             start = perf_counter()
             self._register(buffer.address, buffer.size)
             buffer.pinned = True
-            steps.append(_step("register the buffer", start, buffer.size))
+            steps.append(step_since("register the buffer", start, buffer.size))
         return HostPlace(buffer)
 
     def _register(self, address: int, size: int, *, read_only: bool = False) -> None:
@@ -285,7 +286,7 @@ class FlowRunner:
                 maps.append(one)
         place.mapped = Mapped(maps)
         name = "map and register the file" if register else "map the file"
-        return _step(name, start, self.schedule.size_bytes)
+        return step_since(name, start, self.schedule.size_bytes)
 
     def _before(self, transfer: Transfer) -> list[SetupStep]:
         """What a movement needs before its first run: device memory, registration, slots."""
@@ -303,7 +304,7 @@ class FlowRunner:
             self._register(buffer.address, buffer.size)
             self._lent.append(buffer)
             buffer.pinned = True
-            steps.append(_step("register the buffer", start, buffer.size))
+            steps.append(step_since("register the buffer", start, buffer.size))
         return steps + transfer.prepare()
 
     def _allocate(self, name: str, place: DevicePlace) -> SetupStep:
@@ -313,7 +314,7 @@ class FlowRunner:
             memory = self.backend.allocate(place.gpu, size)
             self.undo.callback(self.backend.release, memory)
             place.add(memory)
-        return _step(f"allocate {name}", start, size * place.kept)
+        return step_since(f"allocate {name}", start, size * place.kept)
 
     def _unregister_once(self) -> list[SetupStep]:
         """Time the end of a registration, then have it again for the samples to come."""
@@ -321,7 +322,7 @@ class FlowRunner:
         for buffer in self._lent:
             start = perf_counter()
             self.backend.unregister(buffer.address)
-            steps.append(_step("unregister the buffer", start, buffer.size))
+            steps.append(step_since("unregister the buffer", start, buffer.size))
             self.backend.register(buffer.address, buffer.size)
         return steps
 
@@ -332,7 +333,7 @@ class FlowRunner:
             start = perf_counter()
             size = transfer.give_back()
             if size:
-                steps.append(_step("unregister afterwards", start, size))
+                steps.append(step_since("unregister afterwards", start, size))
         return steps
 
     def close(self) -> None:
@@ -345,24 +346,3 @@ class FlowRunner:
             if self.team is not None:
                 last.callback(self.team.close)
             self.transfers, self.team = [], None
-
-
-def merged(steps: Sequence[SetupStep]) -> tuple[SetupStep, ...]:
-    """The steps with those of one name as one: several movements open lanes each."""
-    found: dict[str, SetupStep] = {}
-    for step in steps:
-        known = found.get(step.name)
-        if known is None:
-            found[step.name] = step
-            continue
-        sizes = [one.size_bytes for one in (known, step) if one.size_bytes is not None]
-        update = {
-            "duration_s": known.duration_s + step.duration_s,
-            "size_bytes": sum(sizes) if sizes else None,
-        }
-        found[step.name] = known.model_copy(update=update)
-    return tuple(found.values())
-
-
-def _step(name: str, start: float, size: int) -> SetupStep:
-    return SetupStep(name=name, duration_s=perf_counter() - start, size_bytes=size)

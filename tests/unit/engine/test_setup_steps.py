@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.engine.flow import merged
+from planner.engine.paid import merged
 from planner.machine.schema import Machine
 from planner.results import SetupStep
 from tests.helpers.machines import affine, every_way

@@ -1,0 +1,30 @@
+"""What a flow pays once: its steps as they are timed and told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+
+from planner.results import SetupStep
+
+
+def merged(steps: Sequence[SetupStep]) -> tuple[SetupStep, ...]:
+    """The steps with those of one name as one: several movements open lanes each."""
+    found: dict[str, SetupStep] = {}
+    for step in steps:
+        known = found.get(step.name)
+        if known is None:
+            found[step.name] = step
+            continue
+        sizes = [one.size_bytes for one in (known, step) if one.size_bytes is not None]
+        update = {
+            "duration_s": known.duration_s + step.duration_s,
+            "size_bytes": sum(sizes) if sizes else None,
+        }
+        found[step.name] = known.model_copy(update=update)
+    return tuple(found.values())
+
+
+def step_since(name: str, start: float, size: int) -> SetupStep:
+    """The step that began at `start` and ends now, about so many bytes."""
+    return SetupStep(name=name, duration_s=perf_counter() - start, size_bytes=size)
