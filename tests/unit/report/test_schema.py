@@ -6,9 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
+from planner.machine.load import CATALOG
 from planner.report.schema import KINDS, schema_of, schema_text
+from tests.helpers.draft7 import KNOWN, faults
 
+ROOT = Path(__file__).resolve().parents[3]
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "schema"
 
 
@@ -54,3 +58,63 @@ def test_quantities_say_their_unit(kind: str) -> None:
         seconds = {n for n in names if "duration" in n or n.startswith(("busy", "makespan"))}
         assert seconds
         assert all(name.endswith("_s") for name in seconds)
+
+
+WRITTEN = [
+    *(("plan", path) for path in sorted((ROOT / "plans").glob("*.yaml"))),
+    *(("machine", path) for path in sorted(CATALOG.glob("*.yaml"))),
+]
+
+
+@pytest.mark.parametrize(("kind", "path"), WRITTEN, ids=lambda value: getattr(value, "stem", value))
+def test_an_editor_finds_no_fault_in_our_own_files(kind: str, path: Path) -> None:
+    schema = schema_of(kind)
+    written = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert list(faults(written, schema, schema)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"flows": {"w": {"from": "disk0", "to": "gpu0", "size": "14Gb"}}}, "size"),
+        ({"flows": {"w": {"from": "disk0", "to": "gpu0", "sise": "14GB"}}}, "sise"),
+        ({"flows": {"w": {"from": "disk0"}}}, "lacks to"),
+        ({"objectives": [1]}, "objectives"),
+        ({"flow": {}}, "flow"),
+    ],
+)
+def test_an_editor_finds_what_is_wrong(change: dict[str, object], told: str) -> None:
+    schema = schema_of("plan")
+    found = list(faults({"version": 1, **change}, schema, schema))
+    assert len(found) == 1
+    assert told in found[0]
+
+
+@pytest.mark.parametrize("kind", ["plan", "machine"])
+def test_every_key_that_people_write_has_a_sentence_and_an_example(kind: str) -> None:
+    schema = schema_of(kind)
+    for body in (schema, *schema["$defs"].values()):
+        for key, described in body.get("properties", {}).items():
+            assert described.get("description"), key
+            assert described.get("examples"), key
+            for example in described["examples"]:
+                if not isinstance(example, dict):  # those of whole objects show a part of them
+                    assert list(faults(example, described, schema)) == [], key
+
+
+@pytest.mark.parametrize("kind", ["plan", "machine"])
+def test_what_people_write_is_draft_07(kind: str) -> None:
+    def check(schema: object, *, names: bool = False) -> None:
+        if isinstance(schema, list):
+            for item in schema:
+                check(item)
+        if isinstance(schema, dict):
+            if not names:
+                assert set(schema) <= KNOWN, set(schema) - KNOWN
+                assert "$ref" not in schema or len(schema) == 1
+            for key, value in schema.items():
+                if names or key not in ("default", "enum", "examples", "required", "discriminator"):
+                    check(value, names=not names and key in ("properties", "$defs"))
+
+    assert schema_of(kind)["$schema"] == "http://json-schema.org/draft-07/schema#"
+    check(schema_of(kind))
