@@ -26,6 +26,7 @@ _OF_VERB: Final[dict[str, tuple[int, ...]]] = {
     "estimate": (0, 3, 4, 5, 10),
     "execute": (0, 3, 4, 5, 6, 10, 12),
     "diff": (0, 3, 6, 10, 11, 12),
+    "sweep": (0, 3, 4, 5, 10),
     "calibrate": (0, 3, 5, 6),
     "history": (0, 3, 6, 11),
     "report": (0, 3),
@@ -55,6 +56,12 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("planner diff before.json after.json", "what changed, in seconds"),
         ("planner diff main.json branch.json --fail-above 5%", "a gate: exit 11"),
         ("planner diff e.json run.json", "predicted against measured"),
+    ),
+    "sweep": (
+        ("planner sweep plan.yaml --sweep chunk=1MiB,16MiB --sweep depth=1,2", "a table"),
+        ("planner sweep plan.yaml --machine h200-sxm-1,pcie4-a100", "which one does it"),
+        ("planner sweep plan.yaml --sweep links.pcie0.rate=25%,50%,100%", "slower links"),
+        ("planner sweep plan.yaml --sweep nodes=8,16,32,64 --format csv", "for a sheet"),
     ),
     "calibrate": (
         ("planner calibrate", "measure this computer for machine: here"),

@@ -70,13 +70,7 @@ def sweep(
     machines have one, else by hosts, GPUs, slower parts and the ring. Points that cannot be done
     are shown with their reason. Exit code 10 if no point meets the objectives. Ctrl-C keeps the
     points that are done.
-
-    \b
-    planner sweep plans/llm_load.yaml --sweep chunk=64KiB,1MiB,16MiB --sweep depth=1,2,8
-    planner sweep plans/llm_load.yaml --machine h200-sxm-1,pcie4-a100
-    planner sweep plans/llm_load.yaml --sweep links.pcie0.rate=25%,50%,100%
-    planner sweep plans/cluster_cold_start.yaml --sweep nodes=8,16,32,64 --format csv
-    """  # noqa: D301 - a backspace tells click to keep these lines as they are
+    """
     from planner.cli.progress import progress_on
     from planner.review.sweep import sweep as estimate_all
 
