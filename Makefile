@@ -4,6 +4,7 @@
 #   make test     everything that CI checks: lint, format, types, tests
 #   make gpu      the tests that need a GPU: make gpu EXTRAS=cuda12
 #   make golden   rewrite the recorded transcripts; read the diff before you commit it
+#   make pictures  make the pictures of the guides
 #   make wheel    build dist/transfer_planner-*.whl
 #   make clean    remove what the other targets made
 #
@@ -21,7 +22,7 @@ INSTALLED := $(VENV)/.installed$(EXTRAS)
 DEVELOPED := $(VENV)/.developed$(EXTRAS)
 CODE := planner tests scripts $(wildcard benchmarks/*.py)
 
-.PHONY: demo test lint unit gpu golden wheel clean
+.PHONY: demo test lint unit gpu golden pictures wheel clean
 .DEFAULT_GOAL := test
 
 demo: $(INSTALLED)
@@ -43,6 +44,9 @@ gpu: $(DEVELOPED)
 
 golden: $(DEVELOPED)
 	$(BIN)/python -m pytest -q --update-golden
+
+pictures: $(INSTALLED)
+	$(BIN)/python scripts/pictures.py
 
 wheel: $(DEVELOPED)
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .

@@ -167,7 +167,7 @@ def _check_written(written: dict[str, str], given: Iterable[object]) -> None:
 
 _OUTPUT: Final = "-o"
 
-_SAVED: Final = {"calibrate": "a machine file (YAML)"}
+_SAVED: Final = {"calibrate": "a machine file (YAML)", "report": "a page (HTML)"}
 """What `-o` makes of the result of a verb, where that is no JSON of ours."""
 
 
