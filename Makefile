@@ -2,6 +2,7 @@
 #
 #   make demo     predict the example plan, then move real bytes and compare
 #   make test     everything that CI checks: lint, format, types, tests
+#   make browser  install Chromium for the tests of reports (as root; else they are skipped)
 #   make gpu      the tests that need a GPU: make gpu EXTRAS=cuda12
 #   make golden   rewrite the recorded transcripts; read the diff before you commit it
 #   make pictures  make the pictures of the guides
@@ -22,7 +23,7 @@ INSTALLED := $(VENV)/.installed$(EXTRAS)
 DEVELOPED := $(VENV)/.developed$(EXTRAS)
 CODE := planner tests scripts $(wildcard benchmarks/*.py)
 
-.PHONY: demo test lint unit gpu golden pictures wheel clean
+.PHONY: demo test lint unit browser gpu golden pictures wheel clean
 .DEFAULT_GOAL := test
 
 demo: $(INSTALLED)
@@ -36,8 +37,11 @@ lint: $(DEVELOPED)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy $(CODE)
 
-unit: $(DEVELOPED)
+unit: $(DEVELOPED) browser
 	$(BIN)/python -m pytest -q
+
+browser: $(DEVELOPED)
+	$(BIN)/python scripts/install_browser.py
 
 gpu: $(DEVELOPED)
 	$(BIN)/python -m pytest -q -m gpu
