@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from scripts import demo_size, make_venv
+from scripts import demo_size, install_browser, make_venv
 
 
 def test_an_old_python_is_told_which_one_is_needed(
@@ -64,3 +64,20 @@ def test_the_size_is_printed_as_a_plan_spells_it(capsys: pytest.CaptureFixture[s
     printed = capsys.readouterr().out.strip()
     assert printed.endswith("MB")
     assert demo_size.LEAST_MB <= int(printed.removesuffix("MB")) <= demo_size.MOST_MB
+
+
+def test_a_browser_that_is_missing_is_told_to_those_who_may_not_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(install_browser, "PROGRAMS", {"no-such-program": "its-package"})
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert install_browser.main() == 0
+    assert "SKIPPED" in capsys.readouterr().err
+
+
+def test_a_browser_that_is_there_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(install_browser, "PROGRAMS", {"sh": "its-package"})
+    assert install_browser.main() == 0
+    assert capsys.readouterr() == ("", "")

@@ -31,7 +31,8 @@ def phases(timeline: Timeline, estimate: Estimate, span: float, units: int) -> t
     """The phases of every flow of the predicted timeline.
 
     A pipeline fills until its last hop begins to serve, and drains once its first hop has served
-    everything. Between repeats it does both again; told are the first fill and the last drain.
+    all. Between repeats it does both again: told are the first fill and the last drain. A flow
+    without setup may wait before its first byte: for its latency, or for a link that is taken.
     """
     found = []
     for flow in estimate.flows:
@@ -42,7 +43,8 @@ def phases(timeline: Timeline, estimate: Estimate, span: float, units: int) -> t
         full = max(row.start_s[0] for row in hops)
         empty = max(full, min(row.end_s[-1] for row in hops))
         end = max(row.end_s[-1] for row in hops)
-        marks = [("setup", flow.start_s, begin), ("fill", begin, full), ("steady", full, empty)]
+        before = "setup" if flow.setup else "wait"
+        marks = [(before, flow.start_s, begin), ("fill", begin, full), ("steady", full, empty)]
         marks.append(("drain", empty, end))
         parts = tuple(
             Phase(
