@@ -9,7 +9,7 @@ that the emulated copy engine takes away from the workers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final
 
@@ -32,8 +32,10 @@ TURNS: Final = 4
 CHUNK_MOST: Final = 1e-3
 """Seconds of a chunk looked for: handing a chunk to another thread and back takes some 100 us on
 two busy cores."""
-STEPS: Final = 40
-"""Halvings of the interval, far below any noise: 4 / 2^40."""
+STEPS: Final = 60
+"""The most steps of a search; a third of them halve the interval."""
+CLOSE: Final = 1e-7
+"""How near a search comes to the share, in parts of it: far below any noise."""
 
 PATHS: Final[Mapping[CopyName, tuple[str, ...]]] = {
     "file": ("buffered", "pinned"),
@@ -94,10 +96,21 @@ def _table(machine: Machine, copy: CopyName) -> CopyTable:
     return host.copy_rates[copy]
 
 
+def _timer(machine: Machine, joint: Joint) -> Callable[[CopyTable], float]:
+    """Seconds that the model gives for a joint run, by the table; its way is looked for once."""
+    way = movement(machine, joint.copy, joint.size)
+
+    def time(table: CopyTable) -> float:
+        changed = with_table(machine, joint.copy, table)
+        crossings = tuple(replace(crossing, machine=changed) for crossing in way.crossings)
+        return Movement(crossings, way.strategies).seconds(joint.shape)
+
+    return time
+
+
 def predicted(machine: Machine, joint: Joint, table: CopyTable) -> float:
     """Seconds that the model gives for a joint run with this table."""
-    changed = with_table(machine, joint.copy, table)
-    return movement(changed, joint.copy, joint.size).seconds(joint.shape)
+    return _timer(machine, joint)(table)
 
 
 def factor(machine: Machine, joint: Joint) -> float:
@@ -107,10 +120,11 @@ def factor(machine: Machine, joint: Joint) -> float:
     there, if that is more).
     """
     table = _table(machine, joint.copy).model_copy(update={"one_slot": 1.0})
+    timed = _timer(machine, joint)
 
     def time(share: float) -> float:
         shares = tuple(share for _ in table.workers)
-        return predicted(machine, joint, table.model_copy(update={"beside_dma": shares}))
+        return timed(table.model_copy(update={"beside_dma": shares}))
 
     proved = joint.size / joint.seconds / table.rate(joint.shape.workers, joint.shape.ring)
     if joint.seconds <= time(MOST) * (1 + LINK):
@@ -120,13 +134,23 @@ def factor(machine: Machine, joint: Joint) -> float:
 
 def _solve(time: Callable[[float], float], seconds: float, most: float) -> float:
     """The share up to `most` at which `time(share)`, which falls with it, is `seconds`."""
-    low, high = LEAST, most
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        if time(middle) > seconds:
-            low = middle
+    # The rate of a pipeline grows about as the share does, so a straight line through the rates at
+    # both ends meets the wanted one in a few steps; halving follows it over bends and edges.
+    low, high, wanted = LEAST, most, 1 / seconds
+    below, above = 1 / time(low) - wanted, 1 / time(high) - wanted
+    if above <= 0:
+        return high
+    if below >= 0:
+        return low
+    for step in range(STEPS):
+        middle = (low + high) / 2 if step % 3 == 2 else low - below * (high - low) / (above - below)
+        off = 1 / time(middle) - wanted
+        if off < 0:
+            low, below = middle, off
         else:
-            high = middle
+            high, above = middle, off
+        if high - low < CLOSE * high or off == 0:
+            break
     return high
 
 
@@ -141,7 +165,7 @@ def coupled(machine: Machine, joints: Sequence[Joint]) -> Machine:
     """
     long, short = _by_length(joints)
     for _ in range(TURNS if short else 1):
-        machine = _shares(machine, long)
+        machine = _shares(machine, long, turns=2 if short else TURNS)
         if short:
             machine = with_wake(machine, _wake(machine, short))
     return machine
@@ -178,7 +202,7 @@ def _wake(machine: Machine, short: Sequence[Joint]) -> float:
     return max(0.0, median(more)) if more else 0.0
 
 
-def _shares(machine: Machine, joints: Sequence[Joint]) -> Machine:
+def _shares(machine: Machine, joints: Sequence[Joint], *, turns: int) -> Machine:
     """The machine with the copy tables that make the runs come out as measured."""
     for copy in dict.fromkeys(joint.copy for joint in joints):
         own = [joint for joint in joints if joint.copy == copy]
@@ -186,7 +210,7 @@ def _shares(machine: Machine, joints: Sequence[Joint]) -> Machine:
         largest = max((joint.shape.chunk for joint in double), default=0)
         big = [joint for joint in double if joint.shape.chunk == largest]
         small = [joint for joint in double if joint.shape.chunk < largest]
-        for _ in range(TURNS if small else 1):
+        for _ in range(turns if small else 1):
             machine = with_table(machine, copy, _beside(machine, copy, big))
             if small:
                 fastest = min(small, key=lambda joint: joint.seconds)
@@ -216,11 +240,12 @@ def _per_chunk(machine: Machine, joint: Joint) -> CopyTable:
     Never below what the copies alone showed, and at most `CHUNK_MOST`.
     """
     table = _table(machine, joint.copy)
+    timed = _timer(machine, joint)
 
     def time(quick: float) -> float:
         # `_solve` wants a time that falls: `quick` is how much below the most a chunk takes.
         slow = max(table.per_chunk, CHUNK_MOST * (1 - quick))
-        return predicted(machine, joint, table.model_copy(update={"per_chunk": slow}))
+        return timed(table.model_copy(update={"per_chunk": slow}))
 
     quick = _solve(time, joint.seconds, 1.0)
     return table.model_copy(update={"per_chunk": max(table.per_chunk, CHUNK_MOST * (1 - quick))})
@@ -234,8 +259,9 @@ def _nearest(shares: Mapping[int, float], workers: int) -> float:
 
 def _one_slot(machine: Machine, joint: Joint, table: CopyTable) -> float:
     """The further share of a ring with one slot a worker, at most 1: one slot gains nothing."""
+    timed = _timer(machine, joint)
 
     def time(share: float) -> float:
-        return predicted(machine, joint, table.model_copy(update={"one_slot": share}))
+        return timed(table.model_copy(update={"one_slot": share}))
 
     return _solve(time, joint.seconds, 1.0)
