@@ -116,7 +116,9 @@ def run_once(
     """
     course = _Course(tasks, stop)
     threads = [
-        Thread(target=course.follow, args=(task,), name=task.name, daemon=True) for task in tasks
+        Thread(target=course.follow, args=(task,), name=task.name, daemon=True)
+        # Engines serve in order of issue: by name, so that the order of keys changes nothing.
+        for task in sorted(tasks, key=lambda task: task.name)
     ]
     switch = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)

@@ -84,7 +84,8 @@ def run_virtual(
     known = with_sources(gates(plan, demands), flows)
     world = _World(clock, known, {p.estimate.name: p for p in processes})
     blocks = [_block(plan, machine, name) for name in plan.compute]
-    for process in processes:
+    # Engines serve in order of issue: by name, so that the order of keys changes nothing.
+    for process in sorted(processes, key=lambda p: p.estimate.name):
         world.follow(process.estimate.name, process.demand.start, partial(world.begin, process))
     for block in blocks:
         world.follow(block.name, plan.compute[block.name].start, partial(world.run, block, 0))

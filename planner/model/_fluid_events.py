@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 from planner.model._fluid_levels import CAP
-from planner.model._fluid_problem import NO_CLASS, Problem
+from planner.model._fluid_problem import NO_CLASS, NO_QUEUE, Problem
 from planner.model._fluid_repair import Levels
 
 TOGETHER = 2e-15
@@ -68,6 +68,9 @@ class _Run:
         self._moving = [0] * problem.resources
         self._moving_since = [0.0] * problem.resources
         self._dirty: dict[int, None] = {}
+        self._call: dict[int, int] = {}  # by engine: the flow whose call it serves
+        self._calls: dict[int, list[tuple[float, int]]] = {}  # and those issued behind it
+        self._asked: dict[int, None] = {}  # engines at which a call was issued, or has ended
 
     def play(self) -> Trace:
         trace, start = self._trace, self._start
@@ -98,10 +101,17 @@ class _Run:
         while begins and begins[0][0] <= horizon:
             begin, flow = heappop(begins)
             self._trace.begin[flow] = begin
-            if self._problem.flow_class[flow] == NO_CLASS:
+            number = self._problem.flow_class[flow]
+            if number == NO_CLASS:
                 self._finish(flow, begin)
-            else:
+            elif self._problem.classes.queue[number] == NO_QUEUE:
                 self._join(flow, now)
+            else:
+                engine = self._problem.classes.queue[number]
+                heappush(self._calls.setdefault(engine, []), (begin, flow))
+                self._asked[engine] = None
+        if self._asked:
+            self._start_calls(now)
         if not self._dirty:
             return
         self._trace.events += 1
@@ -127,6 +137,24 @@ class _Run:
             if self._waits[follower] == 0:
                 ready = trace.ready[follower] = max(now, self._start[follower])
                 heappush(self._begins, (ready + self._delay[follower], follower))
+
+    def _start_calls(self, now: float) -> None:
+        """Begin the call that was issued first on every engine that is free.
+
+        All that is issued at one instant is known by now; of those the first of the flows begins.
+        While a call stood in the queue, its engine counts as what held it up.
+        """
+        for engine in self._asked:
+            waiting = self._calls[engine]
+            if engine in self._call or not waiting:
+                continue
+            issued, flow = heappop(waiting)
+            self._call[engine] = flow
+            self._join(flow, now)
+            if now > issued:
+                self._trace.begin[flow] = now
+                self._held[self._problem.flow_class[flow]][engine] = now - issued
+        self._asked.clear()
 
     def _join(self, flow: int, now: float) -> None:
         number = self._problem.flow_class[flow]
@@ -158,6 +186,9 @@ class _Run:
             self._count[number] = 0.0
             self._set_rate(number, now, 0.0)
         self._dirty[number] = None
+        if (engine := self._problem.classes.queue[number]) != NO_QUEUE:
+            del self._call[engine]
+            self._asked[engine] = None
 
     def _longest(self, held: dict[int, float], before: dict[int, float]) -> int:
         """The resource that held the class longest since `before`; -1 is its cap."""
@@ -188,7 +219,7 @@ class _Run:
             self._hold_time(number, now)
             self._holder[number] = holder
         self._serve(number, now)
-        rate = self._levels.level[number] * self._problem.classes.weight[number]
+        rate = self._levels.level[number] * self._levels.weight[number]
         self._set_rate(number, now, rate)
         self._version[number] += 1
         if rate > 0.0:

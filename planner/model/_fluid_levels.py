@@ -1,13 +1,14 @@
 """Where the sharing stands: the level of each class, what holds it, and what each slot carries.
 
-A class moves at weight * level. It either rests at its level, held by a slot that is full there or
-by its own cap, or it is *loose*: rising, in the middle of a repair, until something holds it.
+A class moves at weight * level; where it is on engines, its weight is its share of theirs. It
+either rests at its level, held by a slot that is full there or by its own cap, or it is *loose*:
+rising, in the middle of a repair, until something holds it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from planner.model._fluid_problem import Problem
 
@@ -40,6 +41,14 @@ class LevelState:
         self._tier = classes.tier
         self._capacity = list(problem.capacity)
         self._base = problem.capacity
+        self.weight = list(classes.weight)
+        self._weight = classes.weight
+        self._engines = classes.engines
+        self._weighed = any(classes.engines)
+        # By engine: what the active members of each of its classes weigh there.
+        self._sharers: dict[int, dict[int, float]] = {}
+        self._charge = classes.charge
+        self._cap = classes.cap
         self._top = [cap / weight for cap, weight in zip(classes.cap, classes.weight, strict=True)]
         self._unit = [
             tuple(charge * weight for charge in charges)
@@ -49,6 +58,7 @@ class LevelState:
         self.level = [math.inf] * count
         self.holder = [LOOSE] * count
         self._active = [False] * count
+        self._members = [0.0] * count
         slots = len(problem.capacity)
         self._full = [math.inf] * slots
         self._use: list[dict[int, float]] = [{} for _ in range(slots)]
@@ -60,6 +70,37 @@ class LevelState:
         self._rising = [0] * slots
         self._risen = [0.0] * slots
         self._before: dict[int, float] = {}
+
+    def _with_shares(self, counts: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
+        """The counts, and those of all classes whose weight changes with them, which it sets.
+
+        A class weighs what its share of its engines is: all that is under way on one weighs what
+        the engine does.
+        """
+        members = dict(counts)
+        shifted: dict[int, None] = {}
+        for number, count in members.items():
+            self._members[number] = count
+            for engine, weight in self._engines[number]:
+                shifted[engine] = None
+                sharers = self._sharers.setdefault(engine, {})
+                if count > 0.0:
+                    sharers[number] = weight * count
+                else:
+                    sharers.pop(number, None)
+        totals: dict[int, float] = {}
+        for number in {n: None for engine in shifted for n in self._sharers[engine]}:
+            engines = [engine for engine, _ in self._engines[number]]
+            for engine in engines:
+                if engine not in totals:
+                    totals[engine] = sum(self._sharers[engine].values())
+            weight = self._weight[number] / max(totals[engine] for engine in engines)
+            if weight != self.weight[number]:
+                self.weight[number] = weight
+                self._top[number] = self._cap[number] / weight
+                self._unit[number] = tuple([c * weight for c in self._charge[number]])
+                members.setdefault(number, self._members[number])
+        return list(members.items())
 
     def _set_count(self, number: int, members: float) -> Sequence[int]:
         """Enter or remove a class; the slots to look at. Another count is an entry anew."""

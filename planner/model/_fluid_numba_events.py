@@ -11,6 +11,7 @@ from planner.model._fluid_events import TOGETHER
 from planner.model._fluid_levels import CAP
 from planner.model._fluid_numba_repair import update
 from planner.model._fluid_numba_world import (
+    ASKED,
     CHANGED,
     DIRTY,
     FLOWS_OF_CLASS,
@@ -22,7 +23,7 @@ from planner.model._fluid_numba_world import (
     jit,
     put,
 )
-from planner.model._fluid_problem import NO_CLASS
+from planner.model._fluid_problem import NO_CLASS, NO_QUEUE
 
 Log = list[tuple[float, int, float]]
 
@@ -102,13 +103,51 @@ def _take_events(w: World, now: float) -> None:
     while True:
         begin = _next_begin(w)
         if begin > horizon:
-            return
+            break
         flow = _take_begin(w, begin)
         w.flows[flow].begin = begin
         if w.flows[flow].number == NO_CLASS:
             _finish(w, flow, begin)
-        else:
+        elif w.classes[w.flows[flow].number].queue == NO_QUEUE:
             _join(w, flow, now)
+        else:
+            slot = w.classes[w.flows[flow].number].queue
+            heap = FLOWS_OF_CLASS + len(w.classes) + slot
+            put(w, heap, len(w.slots) + len(w.classes) + flow, begin)
+            _ask(w, slot)
+    if w.sizes[ASKED]:
+        _start_calls(w, now)
+
+
+@jit
+def _ask(w: World, slot: int) -> None:
+    if w.slots[slot].asked == 0:
+        w.slots[slot].asked = 1
+        w.asked[w.sizes[ASKED]] = slot
+        w.sizes[ASKED] += 1
+
+
+@jit
+def _start_calls(w: World, now: float) -> None:
+    for asked in range(w.sizes[ASKED]):
+        slot = w.asked[asked]
+        engine = w.slots[slot]
+        engine.asked = 0
+        heap = FLOWS_OF_CLASS + len(w.classes) + slot
+        if engine.serves or w.heaps[heap].size == 0:
+            continue
+        issued = _first_key(w, heap)
+        item = w.nodes[w.heaps[heap].first].item
+        drop(w, heap, item)
+        flow = w.flows[item - len(w.slots) - len(w.classes)]
+        engine.serves = 1
+        _join(w, item - len(w.slots) - len(w.classes), now)
+        if now > issued:
+            flow.begin = now
+            for at in range(w.classes[flow.number].first, w.classes[flow.number].last):
+                if w.entries[at].slot == slot:
+                    w.entries[at].held = now - issued
+    w.sizes[ASKED] = 0
 
 
 @jit
@@ -174,6 +213,9 @@ def _retire(w: World, number: int, now: float) -> None:
     if w.heaps[heap].size == 0:
         it.count = 0.0
     _soil(w, number)
+    if it.queue != NO_QUEUE:
+        w.slots[it.queue].serves = 0
+        _ask(w, it.queue)
 
 
 @jit

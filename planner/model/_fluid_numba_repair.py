@@ -17,6 +17,7 @@ from planner.model._fluid_numba_levels import (
     rest,
     set_count,
 )
+from planner.model._fluid_numba_shares import share_engines
 from planner.model._fluid_numba_world import (
     CHANGED,
     DIRTY,
@@ -38,6 +39,8 @@ _SETTLED = 2
 def update(w: World) -> None:
     """Repair the levels after the counts of the dirty classes changed; fills `changed`."""
     w.sizes[CHANGED] = 0
+    if w.weighed:
+        share_engines(w)
     for tier in range(w.tiers):
         if tier > 0:
             _shift_capacities(w, tier)

@@ -31,11 +31,11 @@ def _record(floats: str, ints: str) -> np.dtype[np.void]:
 
 
 RESOURCE = _record("capacity busy since", "moving shifted")
-SLOT = _record("capacity full taken room risen", "rising state first size")
-ENTRY = _record("unit use held", "slot owner place")
+SLOT = _record("capacity full taken room risen pull", "rising state first size shared serves asked")
+ENTRY = _record("charge pull unit use held", "slot owner place")
 CLASS = _record(
-    "weight top level before count rate served since held_since held_cap",
-    "first last tier holder held_by active noted dirty",
+    "weight own_weight cap top level before count rate served since held_since held_cap",
+    "first last tier holder held_by active noted dirty queue",
 )
 FLOW = _record(
     "work start delay members ready begin finish",
@@ -50,10 +50,12 @@ class World(NamedTuple):
 
     The entries of class c are those from `first` to `last`. The active entries of a slot are
     listed without gaps from `first` on in `listed`. `held_before` has one place for each entry of
-    a flow's class and one for its cap.
+    a flow's class and one for its cap. `pull` is what a member of a class weighs on an entry that
+    is an engine, 0 elsewhere, and on a slot the sum of all. An engine `serves` one call at a time.
     """
 
     tiers: int
+    weighed: int  # whether any class is on an engine
     resources: Records
     slots: Records
     entries: Records
@@ -67,15 +69,17 @@ class World(NamedTuple):
     seen: Ints  # slots with a state in this repair
     dirty: Ints  # classes with another count than at the last repair
     changed: Ints  # what the repair answers
-    sizes: Ints  # how many of the last five are taken, by the numbers below
+    asked: Ints  # slots at which a call was issued, or has ended
+    sizes: Ints  # how many of the last six are taken, by the numbers below
     heaps: Records
     nodes: Records
     place: Ints
 
 
-QUEUE, NOTED, SEEN, DIRTY, CHANGED = range(5)
+QUEUE, NOTED, SEEN, DIRTY, CHANGED, ASKED = range(6)
 
-# Heaps: slots to look at, classes to finish, flows to begin, and one a class of its flows. Items
+# Heaps: slots to look at, classes to finish, flows to begin, one a class of its flows, and behind
+# those one a slot of the calls that wait there, as items like those of flows that begin. Items
 # are numbered over all heaps; `item_of` gives the first number of each kind.
 TO_LOOK, TO_FINISH, TO_BEGIN, FLOWS_OF_CLASS = range(4)
 
@@ -152,11 +156,13 @@ def build_world(problem: Problem) -> World:
     free = np.flatnonzero(flows["waits"] == 0)
     begins = flows["start"][free] + flows["delay"][free]
     queued = flows["number"][flows["number"] != NO_CLASS]
+    calls = classes["queue"][queued]
     heap_sizes = [
         len(slots),
         len(classes),
         len(flows),
         *np.bincount(queued, minlength=len(classes)),
+        *np.bincount(calls[calls >= 0], minlength=len(slots)),
     ]
     heaps = np.zeros(len(heap_sizes), HEAP)
     first = _starts(np.array(heap_sizes, dtype=np.int64))
@@ -164,6 +170,7 @@ def build_world(problem: Problem) -> World:
     items = len(slots) + len(classes) + 2 * len(flows)
     return World(
         tiers=problem.tiers,
+        weighed=int(any(problem.classes.engines)),
         resources=resources,
         slots=slots,
         entries=entries,
@@ -177,7 +184,8 @@ def build_world(problem: Problem) -> World:
         seen=np.zeros(len(slots), dtype=np.int64),
         dirty=np.zeros(len(classes), dtype=np.int64),
         changed=np.zeros(len(classes), dtype=np.int64),
-        sizes=np.zeros(5, dtype=np.int64),
+        asked=np.zeros(len(slots), dtype=np.int64),
+        sizes=np.zeros(6, dtype=np.int64),
         heaps=heaps,
         nodes=np.zeros(int(first[-1]), NODE),
         place=np.full(items, -1, dtype=np.int64),
@@ -195,7 +203,8 @@ def _classes(problem: Problem) -> tuple[Records, Records]:
     lengths = np.array([len(part) for part in given.slots], dtype=np.int64)
     first = _starts(lengths)
     classes["first"], classes["last"] = first[:-1], first[1:]
-    classes["weight"] = given.weight
+    classes["weight"] = classes["own_weight"] = given.weight
+    classes["cap"] = given.cap
     classes["top"] = np.array(given.cap, dtype=np.float64) / classes["weight"]
     classes["level"] = math.inf
     classes["tier"] = given.tier
@@ -205,7 +214,12 @@ def _classes(problem: Problem) -> tuple[Records, Records]:
     entries["owner"] = np.repeat(np.arange(len(classes)), lengths)
     entries["slot"] = np.fromiter(chain.from_iterable(given.slots), np.int64, len(entries))
     charge = np.fromiter(chain.from_iterable(given.charge), np.float64, len(entries))
+    entries["charge"] = charge
     entries["unit"] = charge * classes["weight"][entries["owner"]]
+    classes["queue"] = given.queue
+    for number, engines in enumerate(given.engines):
+        for engine, weight in engines:
+            entries["pull"][first[number] + given.slots[number].index(engine)] = weight
     return classes, entries
 
 

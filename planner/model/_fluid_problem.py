@@ -1,7 +1,8 @@
 """Flows and resources, checked and turned into the flat arrays that the simulator works on.
 
-Flows that charge the same resources alike, with the same weight, cap and priority, become one
-class: at every instant all of them move at one rate, so the class is one variable of the sharing.
+Flows that charge the same resources alike, with the same weight, cap, priority and engines, become
+one class: at every instant all that move do so at one rate, so the class is one variable of the
+sharing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from planner.model._fluid_types import FluidFlow, Resource
 
 NO_CLASS = -1
 """The class of a flow that never takes a share: no work, or nothing that bounds its rate."""
+
+NO_QUEUE = -1
+"""In place of the slot at which calls wait: what is issued piece by piece waits for nobody."""
 
 
 @dataclass(slots=True)
@@ -30,6 +34,10 @@ class Classes:
     weight: list[float] = field(default_factory=list)
     cap: list[float] = field(default_factory=list)
     tier: list[int] = field(default_factory=list)
+    engines: list[tuple[tuple[int, float], ...]] = field(default_factory=list)
+    """Slots that serve in order, and what share of all one member of the class weighs there."""
+    queue: list[int] = field(default_factory=list)
+    """The slot at which the class's calls wait for each other, or `NO_QUEUE`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,11 @@ def _check_resources(resources: Sequence[Resource]) -> None:
             raise ValueError(
                 f"resource {resource.name!r}: capacity {resource.capacity} is not a rate; "
                 "it must be at least 0"
+            )
+        if not 0.0 < resource.weight < math.inf:
+            raise ValueError(
+                f"resource {resource.name!r}: weight is {resource.weight}; "
+                "it must be finite and greater than 0"
             )
         if resource.members < 1:
             raise ValueError(
@@ -186,7 +199,7 @@ def _classify(
     for index, flow in enumerate(flows):
         # Two flat tuples: pairs would be some hundred thousand objects more for large inputs.
         charges = flow.charges
-        kind = (flow.weight, flow.cap, flow.priority)
+        kind = (flow.weight, flow.cap, flow.priority, flow.engines, flow.one_call)
         key = (tuple(charges), tuple(charges.values()), kind)
         number = known.get(key)
         if number is None:
@@ -236,6 +249,17 @@ def _check_members(resources: Sequence[Resource], flow: FluidFlow) -> None:
             )
 
 
+def _check_engines(resources: Sequence[Resource], flow: FluidFlow, charged: Sequence[int]) -> None:
+    for index in flow.engines:
+        if index not in charged:
+            name = resources[index].name if 0 <= index < len(resources) else index
+            raise ValueError(f"flow {flow.name!r}: its engine {name!r} is nothing that it charges")
+    if flow.one_call and len(flow.engines) != 1:
+        raise ValueError(
+            f"flow {flow.name!r}: one call goes to one engine, not to {len(flow.engines)}"
+        )
+
+
 def _add(
     classes: Classes,
     resources: Sequence[Resource],
@@ -245,6 +269,7 @@ def _add(
 ) -> int:
     """The number of the new class, or `NO_CLASS` where nothing bounds its rate."""
     indices, values = charges
+    _check_engines(resources, flow, indices)
     if flow.cap == math.inf and all(resources[index].capacity == math.inf for index in indices):
         return NO_CLASS
     first = tier * len(resources)
@@ -255,4 +280,8 @@ def _add(
     classes.weight.append(flow.weight)
     classes.cap.append(flow.cap)
     classes.tier.append(tier)
+    used = [(first + i, resources[i]) for i in flow.engines]
+    engines = [(slot, flow.weight / engine.members / engine.weight) for slot, engine in used]
+    classes.engines.append(tuple(engines))
+    classes.queue.append(engines[0][0] if flow.one_call else NO_QUEUE)
     return len(classes.slots) - 1

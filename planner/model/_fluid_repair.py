@@ -53,8 +53,11 @@ class Levels(LevelState):
     def update(self, counts: Iterable[tuple[int, float]]) -> list[int]:
         """Set the numbers of active members of some classes; return the classes that changed.
 
+        With them change the weights of those that they share engines with.
         A class changed if its level differs, or if it is among `counts` and still active.
         """
+        if self._weighed:
+            counts = self._with_shares(counts)
         if self._tiers == 1:
             return self._update_tier(counts, ())
         by_tier: list[list[tuple[int, float]]] = [[] for _ in range(self._tiers)]

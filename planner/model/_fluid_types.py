@@ -18,12 +18,14 @@ class Resource:
 
     `members` > 1 makes it the representative of that many equal resources, `capacity` each, over
     which every flow class that uses it is spread evenly: one memory bus a node, of 12,500 equal
-    nodes, is a single resource with `members=12500`.
+    nodes, is a single resource with `members=12500`. `weight` is that of all that is under way on
+    it, for flows of which it is an engine.
     """
 
     name: str
     capacity: float
     members: int = 1
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,14 @@ class FluidFlow:
         cap, and is instantaneous where that is infinite.
     weight
         Rates grow in proportion to the weights until a resource or a cap stops them.
+    engines
+        Indices of the charged resources that serve one piece of work at a time, in the order in
+        which it is issued. Whatever is under way there weighs what the resource does, of which
+        the flow has its share: a weight says what a flow gets beside others on its own engine, and
+        nothing of what one engine gets beside another. Of several the smallest share counts.
+    one_call
+        All work of each member is issued at once, to its only engine: the flow begins to move when
+        the calls of its priority that were issued there before have ended.
     priority
         Higher is served strictly first; a lower class shares what the higher ones leave.
     start
@@ -68,6 +78,8 @@ class FluidFlow:
     start: float = 0.0
     after: tuple[int, ...] = ()
     members: int = 1
+    engines: tuple[int, ...] = ()
+    one_call: bool = False
 
 
 class RateChange(NamedTuple):
@@ -85,7 +97,8 @@ class FluidResult:
     Attributes
     ----------
     ready, begin, finish
-        Seconds, one a flow: predecessors done and start reached; delay over; last byte moved.
+        Seconds, one a flow: predecessors done and start reached; delay over and calls before it
+        ended; last byte moved.
     busy
         Seconds, one a resource, during which at least one flow moved on it.
     load
@@ -93,8 +106,9 @@ class FluidResult:
     makespan
         The last finish, seconds; 0.0 without flows.
     bottleneck
-        One a flow: the resource that held its rate down for most of the time between `begin` and
-        `finish` (the lowest index among equals); -1 where its own cap did, or it had no work.
+        One a flow: the resource that held its rate down for most of the time between the end of
+        its delay and `finish`, or its queue up (the lowest index among equals); -1 where its own
+        cap did, or it had no work.
     events
         Number of instants at which flows began or ended to move.
     rates

@@ -220,7 +220,9 @@ def _passing_on(moves: Fluid, copies: Sequence[Fluid]) -> Fluid:
             charges[name] = charges.get(name, 0.0) + per_byte
     cap = min([moves.cap, *(c.cap for c in copies), *(1 / c for c in charges.values() if c > 0)])
     flowing = (moves.total - moves.delay) * moves.cap / cap
-    return replace(moves, total=moves.delay + flowing, cap=cap, charges=charges)
+    engines = tuple(dict.fromkeys(name for fluid in (moves, *copies) for name in fluid.engines))
+    total = moves.delay + flowing
+    return replace(moves, total=total, cap=cap, charges=charges, engines=engines, one_call=False)
 
 
 def _add(made: Build, spec: Spec) -> int:
@@ -233,7 +235,11 @@ def compute_fluid(machine: Machine, gpu: str, seconds: float) -> tuple[Fluid, fl
     node = machine.nodes[gpu]
     local = node.local if isinstance(node, Hbm) else None
     rate = local.rate if local is not None else EVERYWHERE
-    return Fluid(seconds, 0.0, rate, {f"{gpu}.compute": 1 / rate}, ()), seconds * rate
+    processors = f"{gpu}.compute"
+    moves = Fluid(
+        seconds, 0.0, rate, {processors: 1 / rate}, (), engines=(processors,), one_call=True
+    )
+    return moves, seconds * rate
 
 
 def block_seconds(plan: Plan, machine: Machine, name: str) -> float:

@@ -15,7 +15,7 @@ from planner.machine.schema import Machine
 from planner.model.arrange import Arrangement
 from planner.model.build import Build, Job, Spec, build
 from planner.model.cover import Cover
-from planner.model.fluid import Fluid, fluid
+from planner.model.fluid import Fluid, engine_weight, fluid
 from planner.model.needs import Demand
 from planner.model.overlap import NONE, Corrections, refine
 from planner.model.simulate import FluidFlow, FluidResult, Resource, simulate
@@ -125,7 +125,7 @@ def _settle(
     corrections = NONE
     rounds = 1
     names, result = _simulate(made, machine, NONE, caps)
-    while (further := refine(made, machine, result, corrections)) != corrections:
+    while (further := refine(made, machine, result)) != corrections:
         if rounds == ROUNDS:
             break
         rounds += 1
@@ -155,11 +155,8 @@ def _simulate(
     record: bool = False,
 ) -> tuple[tuple[str, ...], FluidResult]:
     index: dict[str, int] = {}
-    after: dict[int, list[int]] = {}
-    for earlier, later in sorted(corrections.queues):
-        after.setdefault(later, []).append(earlier)
     flows = []
-    for i, spec in enumerate(made.specs):
+    for spec in made.specs:
         moves = _corrected(spec, corrections)
         if spec.kind == "move" and spec.work > 0 and caps.get(spec.name):
             moves = replace(moves, charges={**moves.charges, **caps[spec.name]})
@@ -168,6 +165,7 @@ def _simulate(
             for name, value in sorted(moves.charges.items())
             if value > 0
         }
+        engines = tuple(index[name] for name in moves.engines if index.get(name) in charges)
         flows.append(
             FluidFlow(
                 name=spec.name,
@@ -178,11 +176,15 @@ def _simulate(
                 weight=moves.weight,
                 priority=spec.priority,
                 start=spec.start,
-                after=tuple(spec.after + after.get(i, [])),
+                after=tuple(spec.after),
                 members=spec.members,
+                engines=engines,
+                one_call=moves.one_call and len(engines) == 1,
             )
         )
-    resources = [Resource(name, 1.0, members(machine, name)) for name in index]
+    resources = [
+        Resource(name, 1.0, members(machine, name), engine_weight(machine, name)) for name in index
+    ]
     return tuple(index), simulate(resources, flows, record=record)
 
 

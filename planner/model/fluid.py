@@ -27,7 +27,8 @@ class Fluid:
 
     Seconds it takes alone, seconds of them before it flows, its rate alone, seconds of each
     resource per byte, and the busy seconds of each of its stages. `weight` is its share of a FIFO
-    server among others: the bytes that it keeps outstanding, in MiB. `holds` is how long one chunk
+    server among others: the bytes that it keeps outstanding, in MiB. Its `engines` are those
+    servers; `one_call` gives all of its bytes to one of them at once. `holds` is how long one chunk
     of it keeps each engine from anybody else.
     """
 
@@ -38,6 +39,8 @@ class Fluid:
     busy: tuple[float, ...]
     weight: float = 1.0
     holds: Mapping[str, float] = field(default_factory=dict)
+    engines: tuple[str, ...] = ()
+    one_call: bool = False
 
 
 STILL = Fluid(0.0, 0.0, float("inf"), {}, ())
@@ -67,7 +70,9 @@ def fluid(movement: Movement, shape: Shape, *, rough: bool = False) -> Fluid:
             )
             value = busy / movement.size if own else per_byte
             charges[resource] = charges.get(resource, 0.0) + value
-    cap = movement.throughput(shape)
+    one_call = _is_one_call(stages)
+    # What the engine is not busy with a call is latency, in which it can serve others.
+    cap = movement.size / max(trace.busy_s) if one_call else movement.throughput(shape)
     cap = max(cap, movement.size / trace.total_s)  # few chunks never fill the pipeline
     cap = min([cap, *(1 / c for c in charges.values() if c > 0)])
     delay = max(0.0, trace.total_s - movement.size / cap)
@@ -85,7 +90,20 @@ def fluid(movement: Movement, shape: Shape, *, rough: bool = False) -> Fluid:
         trace.busy_s,
         _weight(shape, charges),
         _holds(stages, shape),
+        _engines(stages),
+        one_call,
     )
+
+
+def _is_one_call(stages: Sequence[Stage]) -> bool:
+    return all(stage.whole for stage in stages) and len(_engines(stages)) == 1
+
+
+def _engines(stages: Sequence[Stage]) -> tuple[str, ...]:
+    """The servers at which outstanding bytes queue: the engines, where there are none the first."""
+    own = [s for s in stages if not s.resource.endswith(".local")]
+    engines = [s for s in own if s.kind == "engine"] or own[:1]
+    return tuple(dict.fromkeys(s.resource for s in engines))
 
 
 def _holds(stages: Sequence[Stage], shape: Shape) -> dict[str, float]:
@@ -115,6 +133,27 @@ def _aside(movement: Movement, charges: Mapping[str, float]) -> dict[str, float]
         if name.endswith(".local"):
             found[f"{name.removesuffix('.local')}.compute"] = per_byte
     return found
+
+
+def engine_weight(machine: Machine, resource: str) -> float:
+    """What all copies of one direction of a link weigh beside those of the other.
+
+    Notes
+    -----
+    While both run, x = B - m x' and x' = B' - m' x, so x = (B - m B') / (1 - m m'). Weights in that
+    proportion let both directions fill at one level, as two engines do: neither is held by what it
+    takes from the other. The faster one counts 1.
+    """
+    name, _, way = resource.rpartition(".")
+    wire = machine.links.get(name)
+    if wire is None or wire.forward is None or wire.backward is None:
+        return 1.0
+    one, two = wire.forward, wire.backward
+    ahead = one.rate - one.against * two.rate
+    back = two.rate - two.against * one.rate
+    if min(ahead, back) <= 0.0:  # more than all of it taken: they take turns
+        return 1.0
+    return (ahead if way == "forward" else back) / max(ahead, back)
 
 
 def _ports(machine: Machine, link: str, start: str) -> Iterator[tuple[str, float]]:
@@ -158,6 +197,8 @@ def streamed(first: Fluid, rest: Sequence[Movement], shape: Shape, late: float =
             cap=cap,
             charges=charges,
             holds={**found.holds, **_holds(stages, shape)},
+            engines=tuple(dict.fromkeys([*found.engines, *_engines(stages)])),
+            one_call=False,
         )
     return found
 

@@ -4,8 +4,6 @@
   workers and of the sum of their rings. The charge of each is the mean of 1 / C over its own time.
 - **Residual of a chunk.** Strict priorities cannot take back a chunk that is being served: a flow
   that finds a lower class on an engine waits for one chunk of it first, at most.
-- **One at a time.** Compute blocks of one GPU run one after another, in the order in which they
-  become ready.
 
 `refine` returns the corrections that a result calls for; they are final when they no longer change.
 """
@@ -29,18 +27,17 @@ Key = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Corrections:
-    """Factors of copy charges, upper bounds of rates, extra delays, and further `after`."""
+    """Factors of copy charges, upper bounds of rates, and extra delays."""
 
     copies: Mapping[Key, tuple[float, float]] = field(default_factory=dict)
     delays: Mapping[Key, float] = field(default_factory=dict)
-    queues: frozenset[tuple[int, int]] = frozenset()
 
 
 NONE = Corrections()
 
 
-def refine(made: Build, machine: Machine, result: FluidResult, present: Corrections) -> Corrections:
-    """The corrections for the overlaps of a result; equal to `present` when they are settled."""
+def refine(made: Build, machine: Machine, result: FluidResult) -> Corrections:
+    """The corrections that a result calls for; when they come out the same they are settled."""
     spans: dict[Key, list[tuple[float, float]]] = {}
     for i, spec in enumerate(made.specs):
         if spec.kind == "move" and spec.work > 0:
@@ -49,7 +46,6 @@ def refine(made: Build, machine: Machine, result: FluidResult, present: Correcti
     return Corrections(
         copies=_copies(made, machine, spans),
         delays=_delays(made, spans),
-        queues=present.queues | _queues(made, result),
     )
 
 
@@ -143,20 +139,3 @@ def _begins_within(
 ) -> bool:
     """Whether the first of our spans to be served can find one of theirs under way."""
     return any(a < end and start < b for a, b in own for start, end in theirs)
-
-
-def _queues(made: Build, result: FluidResult) -> frozenset[tuple[int, int]]:
-    """(earlier, later) for compute blocks of one GPU that would run at the same time."""
-    by_gpu: dict[str, list[int]] = {}
-    for i, spec in enumerate(made.specs):
-        if spec.kind == "compute" and spec.work > 0:
-            by_gpu.setdefault(made.jobs[spec.job].gpu, []).append(i)
-    found = set()
-    for several in by_gpu.values():
-        if len({made.specs[i].job for i in several}) < 2:
-            continue
-        several.sort(key=lambda i: (result.ready[i], made.specs[i].name, made.specs[i].repeat))
-        for earlier, later in pairwise(several):
-            if result.begin[later] < result.finish[earlier] * (1 - 1e-12):
-                found.add((earlier, later))
-    return frozenset(found)

@@ -146,6 +146,8 @@ def _cause(resource: str) -> Cause:
         return "host_copy"
     if resource.endswith(".compute"):
         return "compute"
+    if resource.endswith(".dispatch"):
+        return "issue_overhead"
     return "bandwidth"
 
 

@@ -74,7 +74,8 @@ def resource_words(resource: str, machine: Mapping[str, Any]) -> str:
     if link is not None and part in ("forward", "backward"):
         start, end = link["ends"] if part == "forward" else reversed(link["ends"])
         return f"{owner} ({start} → {end})"
-    return f"{owner} (CPU copies)" if part == "copy" else resource
+    meaning = {"copy": "CPU copies", "dispatch": "issuing chunks"}.get(part)
+    return f"{owner} ({meaning})" if meaning else resource
 
 
 def chunk_words(hop: Hop, size_bytes: int) -> str:

@@ -26,7 +26,10 @@ class Single:
     weight: Fraction
     cap: Fraction | None
     priority: int
+    engines: dict[Place, Fraction]
+    one_call: bool
     left: Fraction
+    issued: Fraction | None = None
     ready: Fraction | None = None
     begin: Fraction | None = None
     finish: Fraction | None = None
@@ -66,6 +69,11 @@ def brute_fluid(resources: Sequence[Resource], flows: Sequence[FluidFlow]) -> An
             Fraction(flow.weight),
             None if flow.cap == math.inf else Fraction(flow.cap),
             flow.priority,
+            {
+                (e, member % resources[e].members): Fraction(resources[e].weight)
+                for e in flow.engines
+            },
+            flow.one_call,
             Fraction(flow.work),
         )
         for index, flow in enumerate(flows)
@@ -106,28 +114,76 @@ def brute_fluid(resources: Sequence[Resource], flows: Sequence[FluidFlow]) -> An
 
 def _settle(flows: Sequence[FluidFlow], singles: list[Single], now: Fraction) -> None:
     """Everything that is so at this instant: finished, ready, begun; until nothing is new."""
-    news = True
-    while news:
-        news = False
-        for single in singles:
-            flow = flows[single.flow]
-            if single.finish is not None:
-                continue
-            if single.ready is None:
-                before = [s.finish for s in singles if s.flow in flow.after]
-                ends = [end for end in before if end is not None]
-                if len(ends) == len(before):
-                    single.ready = max([Fraction(flow.start), *ends])
-                    news = True
-            if single.ready is not None and single.begin is None:
-                begin = single.ready + Fraction(flow.delay)
-                if begin <= now:
-                    single.begin = begin
-                    news = True
-            unbounded = not single.charges and single.cap is None
-            if single.begin is not None and (single.left == 0 or unbounded):
-                single.finish = now
+    while _settle_once(flows, singles, now) or _start_calls(singles, now):
+        pass
+
+
+def _settle_once(flows: Sequence[FluidFlow], singles: list[Single], now: Fraction) -> bool:
+    """One look at all but the calls that stand in a queue; whether anything was new."""
+    news = False
+    for single in singles:
+        flow = flows[single.flow]
+        if single.finish is not None:
+            continue
+        if single.ready is None:
+            before = [s.finish for s in singles if s.flow in flow.after]
+            ends = [end for end in before if end is not None]
+            if len(ends) == len(before):
+                single.ready = max([Fraction(flow.start), *ends])
                 news = True
+        if single.ready is not None and single.issued is None:
+            issued = single.ready + Fraction(flow.delay)
+            if issued <= now:
+                single.issued = issued
+                news = True
+        if single.issued is not None and single.begin is None and not _queues(single):
+            single.begin = now
+            news = True
+        unbounded = not single.charges and single.cap is None
+        if single.begin is not None and (single.left == 0 or unbounded):
+            single.finish = now
+            news = True
+    return news
+
+
+def _start_calls(singles: list[Single], now: Fraction) -> bool:
+    """Begin the calls whose turn it is, once all that is issued at this instant is known."""
+    news = False
+    for single in singles:
+        waits = _queues(single) and single.issued is not None and single.begin is None
+        if waits and _is_next(single, singles):
+            single.begin = now
+            news = True
+    return news
+
+
+def _queues(single: Single) -> bool:
+    return single.one_call and single.left > 0
+
+
+def _is_next(single: Single, singles: list[Single]) -> bool:
+    """Whether no call stands before this one; members of one flow begin and end together."""
+    rivals = [
+        s
+        for s in singles
+        if s.one_call and s.engines == single.engines and s.priority == single.priority
+        if s.flow != single.flow and s.left and s.finish is None and s.issued is not None
+    ]
+    turn = known(single.issued), single.flow
+    return not any(s.begin is not None or (known(s.issued), s.flow) < turn for s in rivals)
+
+
+def _shares(moving: list[Single]) -> dict[int, Fraction]:
+    """The weight of each: its own, or what share it has of the fullest of its engines."""
+    totals: dict[Place, Fraction] = {}
+    for single in moving:
+        for place in single.engines:
+            totals[place] = totals.get(place, Fraction(0)) + single.weight
+    return {
+        id(single): single.weight
+        / max([totals[place] / all_of_it for place, all_of_it in single.engines.items()], default=1)
+        for single in moving
+    }
 
 
 def _set_rates(singles: list[Single], capacity: dict[Place, Fraction]) -> None:
@@ -136,17 +192,20 @@ def _set_rates(singles: list[Single], capacity: dict[Place, Fraction]) -> None:
         single.rate = Fraction(0)
     for priority in sorted({s.priority for s in singles}, reverse=True):
         rising = [s for s in singles if s.moves and s.priority == priority]
+        weight = _shares(rising)
         while rising:
             # How far can all rise together from where they are?
             need = {
-                p: sum((s.charges[p] * s.weight for s in rising if p in s.charges), Fraction(0))
+                p: sum(
+                    (s.charges[p] * weight[id(s)] for s in rising if p in s.charges), Fraction(0)
+                )
                 for p in left
             }
             rooms = [left[place] / need[place] for place in left if need[place]]
-            rooms += [(s.cap - s.rate) / s.weight for s in rising if s.cap is not None]
+            rooms += [(s.cap - s.rate) / weight[id(s)] for s in rising if s.cap is not None]
             rise = min(rooms)
             for single in rising:
-                single.rate += rise * single.weight
+                single.rate += rise * weight[id(single)]
             for place in left:
                 left[place] -= rise * need[place]
             rising = [
@@ -159,7 +218,7 @@ def _next_event(flows: Sequence[FluidFlow], singles: list[Single], now: Fraction
     times += [
         s.ready + Fraction(flows[s.flow].delay)
         for s in singles
-        if s.ready is not None and s.begin is None
+        if s.ready is not None and s.issued is None
     ]
     # A start that lies ahead is known as soon as the flow has nothing else to wait for.
     return min([time for time in times if time > now], default=now)

@@ -56,6 +56,7 @@ def fluid_inputs(draw: st.DrawFn) -> tuple[list[Resource], list[FluidFlow]]:
             f"r{index}",
             draw(st.sampled_from([1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 12.0, 100.0])),
             members=draw(st.sampled_from(replicas)),
+            weight=draw(st.sampled_from([1.0, 1.0, 0.5, 3.0])),
         )
         for index in range(draw(st.integers(1, 6)))
     ]
@@ -63,15 +64,18 @@ def fluid_inputs(draw: st.DrawFn) -> tuple[list[Resource], list[FluidFlow]]:
     flows = []
     for index in range(draw(st.integers(1, 9))):
         charged = draw(st.sets(st.integers(0, len(resources) - 1), max_size=4))
+        multiplicity = {
+            resource: draw(st.sampled_from([1.0, 1.0, 1.0, 0.5, 2.0, 3.0, 0.25, 0.0]))
+            for resource in sorted(charged)
+        }
+        can_serve = [resource for resource, charge in multiplicity.items() if charge]
+        engines = draw(st.sets(st.sampled_from(can_serve), max_size=2)) if can_serve else set()
         before = draw(st.sets(st.integers(0, index - 1), max_size=2)) if index else set()
         flows.append(
             FluidFlow(
                 name=f"f{index}",
                 work=draw(st.sampled_from([0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0, 20.0, 100.0])),
-                charges={
-                    resource: draw(st.sampled_from([1.0, 1.0, 1.0, 0.5, 2.0, 3.0, 0.25, 0.0]))
-                    for resource in sorted(charged)
-                },
+                charges=multiplicity,
                 delay=draw(st.sampled_from([0.0, 0.0, 0.5, 1.0, 2.5])),
                 cap=draw(st.sampled_from([math.inf, math.inf, 0.5, 1.0, 2.0, 5.0])),
                 weight=draw(st.sampled_from([1.0, 1.0, 0.5, 2.0, 4.0])),
@@ -79,6 +83,8 @@ def fluid_inputs(draw: st.DrawFn) -> tuple[list[Resource], list[FluidFlow]]:
                 start=draw(st.sampled_from([0.0, 0.0, 1.0, 3.0, 4.5])),
                 after=tuple(sorted(before)),
                 members=draw(st.sampled_from(members)),
+                engines=tuple(sorted(engines)),
+                one_call=len(engines) == 1 and draw(st.booleans()),
             )
         )
     return resources, flows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.machine.curve import Curve
-from planner.machine.schema import CopyName
+from planner.machine.schema import CopyName, Ram
 from planner.machine.tables import CopyTable
 from planner.model.stage import Stage
 from planner.model.strategies.base import RINGS, Crossing, Shape, step, steps
@@ -42,9 +42,18 @@ def dma(crossing: Crossing, curve: Curve, shape: Shape) -> Stage:
     def alone(length: int) -> float:
         return max(0.0, curve.seconds(length) - lag)
 
-    service = alone if shape.chunk >= crossing.size else curve.service
+    whole = shape.chunk >= crossing.size
+    service = alone if whole else curve.service
     charges = wire_charges(crossing, service(chunk) / chunk)
-    return Stage(crossing.resource, "engine", service, lag=lag, idle=curve.idle, charges=charges)
+    return Stage(
+        crossing.resource,
+        "engine",
+        service,
+        lag=lag,
+        idle=curve.idle,
+        charges=charges,
+        whole=whole,
+    )
 
 
 def packed_size(crossing: Crossing) -> int:
@@ -95,8 +104,8 @@ def copy_stage(
     The workers share the capacity C(W, R), so each serves one chunk in W * chunk / C. Touching a
     mapping costs its page faults, which all workers take in turn: they change one address space,
     and nobody has measured more. What the interpreter needs for a chunk, and for each scattered
-    piece in it, holds its lock: the workers take turns there, so below some size of chunk that
-    alone sets the pace.
+    piece in it, holds its lock: the workers take turns there, and with those of all other flows, so
+    below some size of chunk that alone sets the pace.
     """
     workers = shape.workers
     capacity = table.rate(workers, ring, beside_dma=dma, depth=shape.depth)
@@ -116,7 +125,21 @@ def copy_stage(
     if (workers - 1) * (overhead + chunk * gather) > chunk * per_byte:
         cause = "issue_overhead"
     resource = f"{crossing.host}.copy"
-    return Stage(resource, "pool", seconds, charges={resource: 1 / capacity}, cause=cause)
+    charges = {resource: 1 / capacity}
+    if overhead or gather:
+        charges[dispatcher(crossing)] = overhead / chunk + gather
+    return Stage(resource, "pool", seconds, charges=charges, cause=cause)
+
+
+def dispatcher(crossing: Crossing) -> str:
+    """The interpreter's lock of the process that moves the bytes: one a computer."""
+    computer = crossing.host.rpartition(".")[0]
+    first = min(
+        name
+        for name, node in crossing.machine.nodes.items()
+        if isinstance(node, Ram) and name.rpartition(".")[0] == computer
+    )
+    return f"{first}.dispatch"
 
 
 def ring_of(crossing: Crossing, shape: Shape) -> int:

@@ -248,3 +248,22 @@ def test_no_resource_carries_more_than_it_can() -> None:
     flows = {"a": load(), "b": up(), "c": up(to="gpu1"), "d": down()}
     predicted = estimate(plan_of(flows), two_gpus())
     assert all(row.busy_s <= predicted.makespan_s * (1 + 1e-9) for row in predicted.resources)
+
+
+def test_chunks_of_all_flows_take_turns_at_the_interpreters_lock() -> None:
+    # 100 chunks of 4 MiB each, 1 ms of the lock for a chunk, which is all that limits. The turns
+    # are dealt out by slots, 2 to 6: b has three of four and is done after 100 / 0.75 ms.
+    # a has 100 * 2/3 chunks left; its one worker takes its turn and copies, one after the other.
+    machine = changed(one_gpu(), "nodes.host0.copy.memory.per_chunk", "1ms")
+    shape = {"strategy": "staged", "memory": "pageable", "chunk": "4MiB", "depth": 2}
+    flows = {
+        "a": up(size=400 * MIB, workers=1, **shape),
+        "b": up(size=400 * MIB, workers=3, **shape),
+    }
+    predicted = estimate(plan_of(flows), machine)
+    copy_s = 4 * MIB / 20e9
+    # The pipeline fills and drains in about three chunks.
+    assert ends(predicted)["b"] == pytest.approx(0.1333, abs=3e-3)
+    assert ends(predicted)["a"] == pytest.approx(0.1333 + 66.7 * (1e-3 + copy_s), abs=3e-3)
+    held = {flow.name: flow.bottleneck for flow in predicted.flows}
+    assert (held["b"].resource, held["b"].cause) == ("host0.dispatch", "issue_overhead")

@@ -54,11 +54,19 @@ def test_duration_is_setup_once_and_each_repeat() -> None:
     assert flow.duration_s == pytest.approx(setup + 3 * flow.steady_s, rel=1e-9)
 
 
-def test_two_flows_on_one_link_share_it() -> None:
-    # 1 GB each at 10 GB/s: alone 0.1 s; together each gets 5 GB/s and both end at 0.2 s.
+def test_two_copies_on_one_link_take_turns() -> None:
+    # 1 GB each at 10 GB/s, one call each: the engine does the first in 0.1 s and then the second.
     predicted = estimate(plan({"a": up(), "b": up()}), one_gpu())
+    assert [flow.finish_s for flow in predicted.flows] == pytest.approx([0.1, 0.2], rel=1e-3)
+
+
+def test_two_flows_in_chunks_share_a_link() -> None:
+    # 1 GB each at 10 GB/s: alone 0.1 s; together each gets 5 GB/s and both end at 0.2 s, and after
+    # each of the 239 chunks of either the engine is idle for its gap of 2 us.
+    chunks = {"chunk": "4MiB", "depth": 2}
+    predicted = estimate(plan({"a": up(**chunks), "b": up(**chunks)}), one_gpu())
     for flow in predicted.flows:
-        assert flow.finish_s == pytest.approx(0.2, rel=1e-3)
+        assert flow.finish_s == pytest.approx(0.2 + 2 * 239 * 2e-6, rel=1e-3)
 
 
 def test_opposite_directions_do_not_meet_unless_the_machine_says_so() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -398,6 +399,92 @@ def test_compiling_goes_on_where_no_cache_can_be_written(monkeypatch: pytest.Mon
     assert asked == [{"cache": True}, {}]
 
 
+def call(name: str, work: float, **more: Any) -> FluidFlow:
+    """All of a flow's work in one call to the link's engine."""
+    return FluidFlow(name, work, ON_LINK, engines=(0,), one_call=True, **more)
+
+
+def test_calls_of_one_engine_are_served_in_order_of_issue(run: Simulate) -> None:
+    # c is issued last although it is first in the list: b waits for a until 1, c for b until 3.
+    flows = [
+        call("c", 10.0, start=0.5),
+        call("a", 10.0),
+        call("b", 20.0),
+    ]
+    result = run(LINK, flows)
+    assert result.ready == (0.5, 0.0, 0.0)
+    assert result.begin == (3.0, 0.0, 1.0)
+    assert result.finish == (4.0, 1.0, 3.0)
+    assert result.busy == (4.0,)
+
+
+def test_the_engine_is_what_holds_a_call_in_its_queue(run: Simulate) -> None:
+    # a takes 2 s; b could move at 5 and moves for 1 s: its queue cost more than its own cap.
+    flows = [
+        call("a", 20.0),
+        call("b", 5.0, cap=5.0),
+    ]
+    result = run(LINK, flows)
+    assert result.finish == (2.0, 3.0)
+    assert result.bottleneck == (0, 0)
+
+
+def test_what_moves_piece_by_piece_shares_with_a_call(run: Simulate) -> None:
+    # The call of 30 shares with pieces of which 10 are outstanding: 7.5 to 2.5 until 4.0, which is
+    # when a queue has served 30 behind 10. Then the pieces have 20 - 10 left: one second more.
+    flows = [
+        call("call", 30.0, weight=30.0),
+        FluidFlow("pieces", 20.0, ON_LINK, engines=(0,), weight=10.0),
+    ]
+    assert run(LINK, flows).finish == (4.0, 5.0)
+
+
+def test_weights_on_one_engine_mean_nothing_to_another(run: Simulate) -> None:
+    # Each direction takes a quarter of what the other moves: x + y/4 = 10 both ways at 8 each,
+    # whatever is outstanding. The small one ends at 1; the big one then has 10 - 2 * 0.25 to 0:
+    # alone at 10: 32 - 8 left, 2.4 s.
+    both = [Resource("in", 10.0), Resource("out", 10.0)]
+    flows = [
+        FluidFlow("small", 8.0, {0: 1.0, 1: 0.25}, engines=(0,), weight=8.0),
+        FluidFlow("big", 32.0, {1: 1.0, 0: 0.25}, engines=(1,), weight=32.0),
+    ]
+    assert run(both, flows).finish == pytest.approx((1.0, 3.4), rel=1e-12)
+
+
+def test_priorities_keep_their_own_queues(run: Simulate) -> None:
+    # The urgent call takes the engine from the one that is served and from nobody's place in line.
+    flows = [
+        call("a", 20.0),
+        call("b", 10.0),
+        call("urgent", 10.0, priority=1, start=1.0),
+    ]
+    assert run(LINK, flows).finish == (3.0, 4.0, 2.0)
+
+
+def test_equal_calls_of_equal_engines_are_one_class(run: Simulate) -> None:
+    # 12 engines, each with its copy of a and of b: 1 s each, one behind the other.
+    flows = [
+        call("a", 10.0, members=12),
+        call("b", 10.0, members=12),
+    ]
+    result = run([Resource("link", 10.0, members=12)], flows)
+    assert result.finish == (1.0, 2.0)
+    assert result.events == 3
+
+
+@pytest.mark.parametrize(
+    ("flow", "message"),
+    [
+        (FluidFlow("f", 1.0, {}, engines=(0,)), "flow 'f': its engine 'link' is nothing that it"),
+        (FluidFlow("f", 1.0, ON_LINK, engines=(7,)), "flow 'f': its engine 7 is nothing that it"),
+        (FluidFlow("f", 1.0, ON_LINK, one_call=True), "one call goes to one engine, not to 0"),
+    ],
+)
+def test_engines_are_among_what_is_charged(flow: FluidFlow, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        simulate(LINK, [flow])
+
+
 @given(fluid_inputs())
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_rates_are_fair_and_move_all_work(
@@ -411,7 +498,7 @@ def test_rates_are_fair_and_move_all_work(
     now = 0.0
     for change in result.rates:
         if change.time > now * (1 + 1e-13):
-            check_fair(resources, flows, rate)
+            check_fair(resources, flows, rate, under_way(result, now, change.time))
             moved = [m + r * (change.time - now) for m, r in zip(moved, rate, strict=True)]
         now = change.time
         rate[change.flow] = change.rate
@@ -423,18 +510,45 @@ def test_rates_are_fair_and_move_all_work(
         flows, result.ready, result.begin, result.finish, strict=True
     ):
         assert ready == max([flow.start, *(result.finish[i] for i in flow.after)])
-        assert begin == ready + flow.delay
+        assert begin == ready + flow.delay or (flow.one_call and begin > ready + flow.delay)
         assert finish >= begin
     assert result.makespan == max(result.finish)
 
 
-def check_fair(resources: list[Resource], flows: list[FluidFlow], rate: list[float]) -> None:
+def under_way(result: FluidResult, after: float, before: float) -> list[int]:
+    """The flows that have begun and not finished between two events."""
+    middle = (after + before) / 2
+    spans = enumerate(zip(result.begin, result.finish, strict=True))
+    return [i for i, (begin, finish) in spans if begin < middle < finish]
+
+
+def shares(
+    resources: list[Resource], flows: list[FluidFlow], moving: list[int]
+) -> dict[int, float]:
+    """The weights of those under way: on engines, their share of the fullest that they are on."""
+    totals: dict[tuple[int, int], float] = {}
+    for flow in (flows[i] for i in moving):
+        for engine in flow.engines:
+            here = engine, flow.priority
+            weight = flow.weight * flow.members / resources[engine].members
+            weight /= resources[engine].weight
+            totals[here] = totals.get(here, 0.0) + weight
+    return {
+        i: flow.weight / max((totals[e, flow.priority] for e in flow.engines), default=1.0)
+        for i, flow in ((i, flows[i]) for i in moving)
+    }
+
+
+def check_fair(
+    resources: list[Resource], flows: list[FluidFlow], rate: list[float], moving: list[int]
+) -> None:
     """No capacity is exceeded, and each moving flow is at its cap or highest on a full resource.
 
     A resource is full for a flow if the flows of its priority and above use it up. Flows that move
     together with a rate of 0 cannot be told from flows that do not move, so they are left out.
     """
-    level = [r / flow.weight for r, flow in zip(rate, flows, strict=True)]
+    weight = shares(resources, flows, moving)
+    level = [r / weight.get(i, 1.0) for i, r in enumerate(rate)]
     excused = {i for i, flow in enumerate(flows) if rate[i] >= flow.cap * (1 - 1e-12)}
     for index, resource in enumerate(resources):
         use = [
