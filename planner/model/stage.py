@@ -19,8 +19,8 @@ class Stage:
     gap), `idle` what a run takes longer because its engine had nothing to do before. `charges` maps
     each shared resource to the seconds of it that one byte takes. A `through` stage passes bytes on
     as they come (a network adapter, a wire behind another): it begins with the stage before it and
-    ends no sooner. A `whole` one is given all its bytes in one call, which a copy engine carries out
-    before it looks at the next.
+    ends no sooner. A `whole` one is given all its bytes in one call: the engine does nothing else
+    before that has ended.
     """
 
     resource: str

@@ -1,7 +1,7 @@
 """The catalogue's H200 against flows that were measured together, beyond what went into it.
 
 Measured 2026-11-29 on a virtual machine with one H200 and 16 cores, medians of 7 to 14 samples,
-with buffers that the user pinned: one call each. The catalogue comes from other machines of that kind.
+with buffers that the user pinned: one call each. The catalogue comes from other such machines.
 """
 
 from __future__ import annotations
