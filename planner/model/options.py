@@ -19,10 +19,22 @@ FEWER = (2, 4, 8)
 
 
 def other_ways(need: Need, decision: Decision) -> list[Arrangement]:
-    """The best few of the other ways, each at its own best shape."""
+    """The best few of the other ways, each at its own best shape.
+
+    One that ends in one call is among them: it waits for an engine once, where every chunk of
+    another waits whenever somebody's call is before it.
+    """
     limit = SLOWEST * decision.best.duration(need.repeat)
     near = [c for c in decision.others if c.duration(need.repeat) <= limit]
-    return [alone(need, candidate) for candidate in near[: BEST_WAYS - 1]]
+    few, further = near[: BEST_WAYS - 1], near[BEST_WAYS - 1 :]
+    if not any(_ends_in_one_call(c) for c in (decision.best, *few)):
+        few += [c for c in further if _ends_in_one_call(c)][:1]
+    return [alone(need, candidate) for candidate in few]
+
+
+def _ends_in_one_call(candidate: Candidate) -> bool:
+    last, shape = candidate.way.movements[-1], candidate.shapes[-1]
+    return last.size > 0 and all(stage.whole for stage in last.stages(shape))
 
 
 def smaller(machine: Machine, need: Need, candidate: Candidate) -> Iterator[Arrangement]:
