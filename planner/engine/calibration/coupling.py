@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 from typing import Final
 
 from planner.machine.schema import CopyName, Machine, Ram
@@ -191,7 +190,10 @@ def with_wake(machine: Machine, seconds: float) -> Machine:
 
 
 def _wake(machine: Machine, short: Sequence[Joint]) -> float:
-    """Seconds a worker that make the short runs come out as measured; the middle one of them."""
+    """Seconds a worker that make the short runs come out as measured; the least of them.
+
+    A short run takes only a few milliseconds: what disturbs it makes it longer, never shorter.
+    """
     awake = with_wake(machine, 0.0)
     more = [
         (joint.seconds - predicted(awake, joint, _table(awake, joint.copy)))
@@ -199,7 +201,7 @@ def _wake(machine: Machine, short: Sequence[Joint]) -> float:
         for joint in short
         if joint.shape.workers > 1
     ]
-    return max(0.0, median(more)) if more else 0.0
+    return max(0.0, min(more)) if more else 0.0
 
 
 def _shares(machine: Machine, joints: Sequence[Joint], *, turns: int) -> Machine:
