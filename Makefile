@@ -5,7 +5,7 @@
 #   make browser  install Chromium for the tests of reports (as root; else they are skipped)
 #   make gpu      the tests that need a GPU: make gpu EXTRAS=cuda12
 #   make golden   rewrite the recorded transcripts; read the diff before you commit it
-#   make pictures  make the pictures of the guides
+#   make pictures make the pictures of the guides
 #   make wheel    build dist/transfer_planner-*.whl
 #   make clean    remove what the other targets made
 #

@@ -76,11 +76,11 @@ def svg(line: str, text: str) -> str:
     width, height = round(columns * _WIDE + 2 * _EDGE), len(lines) * _HIGH + 2 * _EDGE
     rows = []
     for at, row in enumerate(lines):
-        spans = "".join(_span(piece, code) for piece, code in _pieces(row))
-        rows.append(f'<text x="{_EDGE}" y="{_EDGE + _HIGH * at + _SIZE}">{spans}</text>')
+        spans = " ".join(_span(*stretch) for stretch in _pieces(row))
+        rows.append(f'<text y="{_EDGE + _HIGH * at + _SIZE}">{spans}</text>')
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" role="img" xml:space="preserve" '
+        f'width="{width}" height="{height}" role="img" '
         f'font-family="ui-monospace, Menlo, Consolas, monospace" font-size="{_SIZE}" '
         f'fill="{_PLAIN}">'
     )
@@ -88,23 +88,28 @@ def svg(line: str, text: str) -> str:
     return "\n".join([head, f"<title>{escape(line)}</title>", ground, *rows, "</svg>", ""])
 
 
-def _pieces(row: str) -> Iterator[tuple[str, str]]:
-    """Stretches of one colour with its code; `0` is none."""
-    code = "0"
+def _pieces(row: str) -> Iterator[tuple[int, str, str]]:
+    """Column, text and colour code of each stretch; blanks between columns are left out.
+
+    A viewer may take several blanks for one, so every stretch is put at its own place.
+    """
+    code, column = "0", 0
     for at, part in enumerate(_CODE.split(row)):
         if at % 2:
             code = part
-        elif part:
-            yield part, code
+            continue
+        for found in re.finditer(r"\S+( \S+)*", part):
+            yield column + found.start(), found[0], code
+        column += len(part)
 
 
-def _span(piece: str, code: str) -> str:
-    """A stretch, as wide as its characters whatever the font: columns stay columns."""
+def _span(column: int, piece: str, code: str) -> str:
+    """A stretch at its column, as wide as its characters whatever the font."""
     look = ' font-weight="bold"' if code == "1" else ""
     if code in _COLOURS:
         look = f' fill="{_COLOURS[code]}"'
-    length = f' textLength="{round(len(piece) * _WIDE, 2)}" lengthAdjust="spacingAndGlyphs"'
-    return f"<tspan{look}{length}>{escape(piece)}</tspan>"
+    place = f'x="{round(_EDGE + column * _WIDE, 2)}" textLength="{round(len(piece) * _WIDE, 2)}"'
+    return f'<tspan {place} lengthAdjust="spacingAndGlyphs"{look}>{escape(piece)}</tspan>'
 
 
 if __name__ == "__main__":

@@ -70,6 +70,10 @@ def test_a_picture_is_what_its_command_prints(name: str, request: pytest.Fixture
     drawing = ET.fromstring(made)  # noqa: S314 - made above
     texts = ["".join(row.itertext()) for row in drawing if row.tag.endswith("text")]
     assert texts[0] == f"$ {line}"
+    # Columns stand by their places: no stretch counts on blanks that a viewer may drop.
+    stretches = [part.text or "" for row in drawing for part in row]
+    assert stretches
+    assert not [text for text in stretches if "  " in text or text != text.strip()]
     assert len(made) < 40_000
 
 
