@@ -5,7 +5,8 @@ describe them best: where the sum of absolute deviations from the median before 
 after is least (Bai, "Estimation of multiple-regime regressions with least absolutes deviation",
 J. Statist. Plann. Inference 74, 1998). That split counts as a drift if
 
-- at least `LEAST_DAYS` days lie on either side: neither one bad day nor two are a drift,
+- at least `LEAST_DAYS` days on either side lie nearer to their own side's median than to the
+  other's: neither one bad day nor two are a drift,
 - the medians differ by at least `LEAST_CHANGE`: less is no reason to act,
 - and by `least_score` standard errors. The standard error of the difference of two medians is
   sqrt(pi / 2) sigma sqrt(1/n + 1/m), and sigma is 1.4826 times the median absolute deviation of all
@@ -18,7 +19,8 @@ for 10, 5 for 15, 4 for 30); the bound lies above it, and so fewer than 2 in 100
 not change raise an alarm (`tests/unit/review/history/test_drift.py` counts them).
 
 Then the days after the change are looked at alone, again and again: what is reported is the
-latest change, for a level that fell and came back is no news.
+latest change. One split cannot describe a level that fell and came back; so where the whole shows
+none, the latest half is looked at, and the latest quarter, down to `LEAST_WINDOW` days.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ from typing import Final
 
 LEAST_DAYS: Final = 3
 LEAST_CHANGE: Final = 0.05
+LEAST_WINDOW: Final = 12
+"""Days of the shortest window that is looked at apart from what was before it."""
 LEAST_SIGMA: Final = 0.005
 """Of the level: clocks and rounding differ by as much, so days that agree exactly are no proof."""
 
@@ -63,11 +67,17 @@ class Change:
 def last_change(values: Sequence[float]) -> Change | None:
     """The latest change of the level of `values` (all above 0), `None` where it stayed the same."""
     found = None
-    begin = 0
-    while (change := _change(values[begin:])) is not None:
-        found = Change(begin + change.at, change.before, change.after, change.score)
-        begin = found.at
-    return found
+    begin, width = 0, len(values)
+    while True:
+        change = _change(values[begin:])
+        if change is not None:
+            found = Change(begin + change.at, change.before, change.after, change.score)
+            begin = found.at
+        elif found is None and width // 2 >= LEAST_WINDOW:
+            width //= 2
+            begin = len(values) - width
+        else:
+            return found
 
 
 def _change(values: Sequence[float]) -> Change | None:
@@ -81,6 +91,13 @@ def _change(values: Sequence[float]) -> Change | None:
     at = min(splits, key=lambda split: left[split - 1] + right[split])
     before, after = median(values[:at]), median(values[at:])
     if abs(after / before - 1) < LEAST_CHANGE:
+        return None
+    middle = (before + after) / 2
+    kept = (
+        sum((value < middle) == (level < middle) for value in side)
+        for level, side in ((before, values[:at]), (after, values[at:]))
+    )
+    if min(kept) < LEAST_DAYS:
         return None
     residuals = [abs(value - before) for value in values[:at]]
     residuals += [abs(value - after) for value in values[at:]]

@@ -66,11 +66,11 @@ def test_noise_with_outliers_seldom_looks_like_a_drift() -> None:
     # One day in ten takes up to twice as long, as on a shared machine.
     source = random.Random(1)  # noqa: S311 - a simulation
     alarms = 0
-    for _ in range(300):
+    for _ in range(1500):
         days = noisy(1.0, 40, 0.03, source)
         days = [x * source.uniform(1, 2) if source.random() < 0.1 else x for x in days]
         alarms += last_change(days) is not None
-    assert alarms <= 6
+    assert alarms <= 30  # 2 of 100, as without outliers
 
 
 def test_a_fall_of_four_spreads_is_found_within_a_week() -> None:
