@@ -98,6 +98,14 @@ class CopyTable(BaseModel):
             value *= self.beside_dma[i] * (1 - u) + self.beside_dma[k] * u
         return value
 
+    def fastest(self, ring: int | None, *, beside_dma: bool) -> float:
+        """Bytes/s that no number of workers exceeds on a ring of `ring` bytes, `None` any ring."""
+        if beside_dma or ring is None:
+            most = max(max(row) for row in self._filled)
+            return most * max(1.0, self.one_slot) * max(self.beside_dma or (1.0,), default=1.0)
+        # Between two entries of `workers` the rate lies between theirs.
+        return max(self.rate(workers, ring) for workers in self.workers)
+
     def slower(self, factor: float) -> CopyTable:
         """The same table with every rate divided by `factor`."""
         rates = tuple(tuple(None if c is None else c / factor for c in row) for row in self.rates)

@@ -22,6 +22,9 @@ from planner.model.ways import Way, leaves_out, matches_pins, ways
 from planner.results import FlowSchedule, Rejected, SetupStep
 from planner.units import format_time
 
+ROUNDING = 1 - 1e-9
+"""A way is left out unsearched only if it is slower by more than sums are rounded."""
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -74,7 +77,13 @@ class Decision:
         return (*slower, *self.infeasible)
 
 
-def decide(topology: Topology, need: Need, *, only: Collection[str] | None = None) -> Decision:
+def decide(
+    topology: Topology,
+    need: Need,
+    *,
+    only: Collection[str] | None = None,
+    brief: bool = False,
+) -> Decision:
     """Choose the way and the shapes of one flow.
 
     Parameters
@@ -84,6 +93,8 @@ def decide(topology: Topology, need: Need, *, only: Collection[str] | None = Non
     only
         Names of the strategies that whoever executes the choice can do (`EXECUTABLE`); all count
         where it is `None`.
+    brief
+        Only the best candidate is wanted: ways that cannot win are left out of the answer.
 
     Raises
     ------
@@ -97,7 +108,11 @@ def decide(topology: Topology, need: Need, *, only: Collection[str] | None = Non
     choices = Choices(need)
     all_ways = ways(topology, need)
     passed = {hop for way in all_ways for hop in way.hops} if need.pins.by_hop else set()
-    for order, way in enumerate(all_ways):
+    fastest = float("inf")
+    for least, order in _promises(all_ways, brief=brief):
+        if least * need.repeat * ROUNDING > fastest:
+            break
+        way = all_ways[order]
         reason = leaves_out(way, need, passed)
         if reason is None and only is not None:
             reason = matches_pins(way, need) or way.not_done(only)
@@ -108,6 +123,7 @@ def decide(topology: Topology, need: Need, *, only: Collection[str] | None = Non
             infeasible.append(Rejected(strategies=way.names, route=way.places, reason=candidate))
         else:
             found.append((candidate.duration(need.repeat), order, candidate))
+            fastest = min(fastest, found[-1][0])
     infeasible.extend(_no_link_for_gds(topology, need))
     # Ways that differ only in a buffer on the way may lack the same thing: say it once.
     infeasible = list({(r.strategies, r.route, r.reason): r for r in infeasible}.values())
@@ -119,6 +135,17 @@ def decide(topology: Topology, need: Need, *, only: Collection[str] | None = Non
     ranked = [candidate for _, _, candidate in found]
     infeasible.extend(piece_by_piece(need, ranked[0].way, ranked[0].duration(need.repeat)))
     return Decision(need, ranked[0], tuple(ranked[1:]), tuple(infeasible))
+
+
+def _promises(all_ways: Sequence[Way], *, brief: bool) -> list[tuple[float, int]]:
+    """Seconds of one repeat that a way cannot go below, and its place in the order.
+
+    Where the answer is to be brief, the most promising first; what lacks something comes last.
+    """
+    if not brief:
+        return [(0.0, order) for order in range(len(all_ways))]
+    promises = [float("inf") if way.lacks() else way.least for way in all_ways]
+    return sorted(zip(promises, range(len(all_ways)), strict=True))
 
 
 class Choices:

@@ -60,6 +60,7 @@ def choose_together(
     *,
     only: Collection[str] | None = None,
     single_ways: bool = False,
+    brief: bool = False,
 ) -> tuple[list[Chosen], Composition]:
     """Choose for all flows of a plan; the simulation of the choice.
 
@@ -75,13 +76,15 @@ def choose_together(
         Names of the strategies that may be chosen; all where it is `None`.
     single_ways
         No splits, and no copies of copies.
+    brief
+        Leave out what was looked at beside the choice.
 
     Raises
     ------
     InfeasibleError
         If a flow has no way.
     """
-    search = _Search(plan, topology, demands, fixed, only, single_ways=single_ways)
+    search = _Search(plan, topology, demands, fixed, only, single_ways=single_ways, brief=brief)
     search.run()
     chosen = [search.chosen(i) for i in range(len(demands))]
     return chosen, search.composed
@@ -97,10 +100,14 @@ class _Search:
         only: Collection[str] | None,
         *,
         single_ways: bool,
+        brief: bool,
     ) -> None:
         self.plan, self.topology, self.demands = plan, topology, demands
         self.only, self.single_ways = only, single_ways
         self.fixed = fixed
+        self.brief = brief
+        # A flow that meets no other takes its best way, so the others need not be searched.
+        self.lonely = brief and len(demands) == 1 and demands[0].members == 1
         self.rejected: dict[int, tuple[Rejected, ...]] = {}
         self.order = sorted(range(len(demands)), key=lambda i: demands[i].need.name)
         self.options: list[list[Arrangement]] = [[] for _ in demands]
@@ -119,9 +126,10 @@ class _Search:
         if demand.need.name in self.fixed:
             self.options[i] = [self.fixed[demand.need.name]]
             return
-        decision = decide(self.topology, demand.need, only=self.only)
+        brief = self.lonely and not demand.copies
+        decision = decide(self.topology, demand.need, only=self.only, brief=brief)
         single = alone(demand.need, decision.best)
-        self.rejected[i] = decision.rejected()
+        self.rejected[i] = () if self.brief else decision.rejected()
         self.options[i] = [single]
         if not self.single_ways and len(routes_of(self.topology, demand.need)) > 1:
             self._split(i, single)
@@ -301,6 +309,8 @@ class _Search:
     def chosen(self, i: int) -> Chosen:
         """The demand with what was taken in the end."""
         demand, taken = self.demands[i], self.present[i]
+        if self.brief:
+            return Chosen(demand, taken)
         rejected = self.rejected.get(i, ())
         first = self.options[i][0]
         if taken is not first:

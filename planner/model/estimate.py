@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from planner._version import VERSION
 from planner.machine.schema import Machine
@@ -37,6 +38,7 @@ def estimate(
     cached: Mapping[str, float] | None = None,
     only: Collection[str] | None = None,
     single_ways: bool = False,
+    brief: bool = False,
 ) -> Estimate:
     """Choose a schedule for every flow of the plan and predict what happens.
 
@@ -52,6 +54,9 @@ def estimate(
         Names of the strategies that whoever executes the choice can do; all where it is `None`.
     single_ways
         Leave out flows over several ways and copies that are passed on, to compare them with.
+    brief
+        Leave out what is only told beside the prediction and takes as long as it: the effect of
+        doubling each resource, the arithmetic, what was rejected, the lower bound, the provenance.
 
     Raises
     ------
@@ -66,11 +71,12 @@ def estimate(
     wanted = demands(plan, machine, cached)
     fixed = _given(topology, wanted, schedules) if schedules else {}
     chosen, composed = choose_together(
-        plan, topology, wanted, fixed, only=only, single_ways=single_ways
+        plan, topology, wanted, fixed, only=only, single_ways=single_ways, brief=brief
     )
     require_room(machine, *_halves(chosen), composed)
     predicted = Prediction(composed, *_bounds(plan, machine, chosen))
-    return _result(plan, machine, chosen, predicted)
+    told = {} if brief else _told_beside(plan, machine, chosen, composed)
+    return _result(plan, machine, chosen, predicted, told)
 
 
 def _given(
@@ -87,13 +93,17 @@ def _given(
 
 
 def _result(
-    plan: Plan, machine: Machine, chosen: Sequence[Chosen], predicted: Prediction
+    plan: Plan,
+    machine: Machine,
+    chosen: Sequence[Chosen],
+    predicted: Prediction,
+    told: Mapping[str, Any],
 ) -> Estimate:
     composed = predicted.composed
-    flows = passed_on([flow_estimate(item, predicted, i) for i, item in enumerate(chosen)])
+    found = [flow_estimate(item, predicted, i, brief=not told) for i, item in enumerate(chosen)]
+    flows = passed_on(found)
     makespan = composed.makespan
     wanted, arrangements = _halves(chosen)
-    bound = lower_bound(plan, machine, wanted, arrangements, composed)
     return Estimate(
         planner=VERSION,
         plan=plan.model_dump(mode="json"),
@@ -106,14 +116,24 @@ def _result(
         bottleneck=overall(flows, makespan),
         resources=resource_uses(machine, composed),
         nodes=peaks(machine, wanted, arrangements, composed),
-        what_if=what_if(machine, composed, lambda m: _again(plan, m, chosen).makespan),
-        lower_bound_s=bound,
-        gap=makespan / bound - 1 if bound > 0 else 0.0,
         context_s=_context(machine, flows),
-        provenance=provenance(machine),
         warnings=_warnings(plan, machine, wanted),
         verdict=Verdict(passed=True, exit_code=0, sentence="No objectives."),
+        **told,
     )
+
+
+def _told_beside(
+    plan: Plan, machine: Machine, chosen: Sequence[Chosen], composed: Composition
+) -> dict[str, Any]:
+    """What is told beside the prediction: fields of an estimate that a brief one lacks."""
+    bound = lower_bound(plan, machine, *_halves(chosen), composed)
+    return {
+        "what_if": what_if(machine, composed, lambda m: _again(plan, m, chosen).makespan),
+        "lower_bound_s": bound,
+        "gap": composed.makespan / bound - 1 if bound > 0 else 0.0,
+        "provenance": provenance(machine),
+    }
 
 
 def _halves(chosen: Sequence[Chosen]) -> tuple[list[Demand], list[Arrangement]]:

@@ -57,6 +57,12 @@ class Movement:
         )
 
     @cached_property
+    def least(self) -> float:
+        """Seconds of one repeat that no shape goes below; the hops run together."""
+        pairs = zip(self.strategies, self.crossings, strict=True)
+        return max(strategy.least(crossing) for strategy, crossing in pairs)
+
+    @cached_property
     def single(self) -> bool:
         """Whether all bytes go in one call."""
         return not (self.has_ring or self.has_pool or self.ahead)

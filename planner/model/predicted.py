@@ -42,8 +42,10 @@ class Prediction:
         return None if self.fast is None or self.slow is None else (of(self.fast), of(self.slow))
 
 
-def flow_estimate(item: Chosen, predicted: Prediction, index: int) -> FlowEstimate:
-    """The prediction of one demand."""
+def flow_estimate(
+    item: Chosen, predicted: Prediction, index: int, *, brief: bool = False
+) -> FlowEstimate:
+    """The prediction of one demand; a `brief` one without its arithmetic."""
     composed = predicted.composed
     need, arrangement, part = item.demand.need, item.arrangement, composed.parts[index]
     steady = _steady(part, need.repeat, arrangement.setup_seconds)
@@ -70,7 +72,7 @@ def flow_estimate(item: Chosen, predicted: Prediction, index: int) -> FlowEstima
         bottleneck=_bottleneck(item, composed, part, alone),
         ring_bytes=arrangement.ring,
         flat=arrangement.candidate.flat,
-        arithmetic=_arithmetic(item),
+        arithmetic=() if brief else _arithmetic(item),
         rejected=item.rejected,
     )
 

@@ -56,6 +56,11 @@ class Way:
         return tuple(found)
 
     @property
+    def least(self) -> float:
+        """Seconds of one repeat that no shapes go below; of a way that lacks nothing."""
+        return sum(movement.least for movement in self.movements)
+
+    @property
     def places(self) -> tuple[str, ...]:
         """The nodes passed, ends included."""
         return (self.crossings[0].start, *(c.end for c in self.crossings))

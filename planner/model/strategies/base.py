@@ -167,7 +167,8 @@ class Strategy:
     pins the whole flow on the host, `ahead` that one thread prepares each chunk ahead of its copy
     (and gives it back behind the copy where not all of them may be pinned),
     `later_reads` how often the GPU reads its own memory afterwards. Over a link that it is not
-    `offered` for there is no point in it: it is looked at only where the plan names it.
+    `offered` for there is no point in it: it is looked at only where the plan names it. `least` are
+    seconds that no shape goes below, so that a way need not be searched that cannot win.
     """
 
     name: str
@@ -187,6 +188,7 @@ class Strategy:
     ahead: bool = False
     later_reads: Callable[[Use], int] = lambda use: use.reads
     offered: Callable[[Link], bool] = lambda _link: True
+    least: Callable[[Crossing], float] = lambda _crossing: 0.0
 
 
 def kinds(*names: Kind) -> frozenset[Kind]:

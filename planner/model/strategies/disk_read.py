@@ -5,7 +5,13 @@ from __future__ import annotations
 from planner.machine.schema import CopyName
 from planner.model.stage import Stage
 from planner.model.strategies.base import RINGS, Crossing, Shape, Strategy, kinds, nothing
-from planner.model.strategies.servers import copy_stage, disk_stage, has_copies, ring_of
+from planner.model.strategies.servers import (
+    copy_stage,
+    disk_stage,
+    has_copies,
+    least_copy,
+    ring_of,
+)
 from planner.model.strategies.write_combined import not_combined
 
 
@@ -46,6 +52,18 @@ def _buffered(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
     return (Stage(first.resource, "pool", seconds, charges=charges, cause=first.cause),)
 
 
+def _least_buffered(crossing: Crossing) -> float:
+    """All is copied, from the page cache or behind the disk."""
+    table = crossing.ram.copy_rates[_table(crossing)]
+    coupled = crossing.after in RINGS
+    ring = None if coupled else ring_of(crossing, Shape(1))
+    return least_copy(crossing, table, ring, dma=coupled)
+
+
+def _least_direct(crossing: Crossing) -> float:
+    return crossing.size / crossing.direction.rate
+
+
 def _no_direct(crossing: Crossing) -> str | None:
     if crossing.curve("direct") is None:
         return f"{crossing.link} has no measured direct (O_DIRECT) reads"
@@ -66,6 +84,7 @@ BUFFERED_READ = Strategy(
     _buffered,
     nothing,
     ends=kinds("mapped"),
+    least=_least_buffered,
 )
 DIRECT_READ = Strategy(
     "direct",
@@ -76,4 +95,5 @@ DIRECT_READ = Strategy(
     _direct,
     nothing,
     ends=kinds("mapped"),
+    least=_least_direct,
 )

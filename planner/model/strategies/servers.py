@@ -131,6 +131,12 @@ def copy_stage(
     return Stage(resource, "pool", seconds, charges=charges, cause=cause)
 
 
+def least_copy(crossing: Crossing, table: CopyTable, ring: int | None, *, dma: bool) -> float:
+    """Seconds of all copies by as many workers as are fastest; `ring` is `None` for any ring."""
+    per_byte = 1 / table.fastest(ring, beside_dma=dma) + fault_time(crossing)
+    return crossing.size * per_byte
+
+
 def dispatcher(crossing: Crossing) -> str:
     """The interpreter's lock of the process that moves the bytes: one a computer."""
     computer = crossing.host.rpartition(".")[0]

@@ -6,7 +6,7 @@ from planner.machine.schema import CopyName
 from planner.model.stage import Stage
 from planner.model.strategies.base import Crossing, Shape, Strategy, kinds, nothing
 from planner.model.strategies.pinned import DOWN, UP, engine, no_engine
-from planner.model.strategies.servers import copy_stage, has_copies, without_pieces
+from planner.model.strategies.servers import copy_stage, has_copies, least_copy, without_pieces
 
 
 def _table(crossing: Crossing) -> CopyName:
@@ -33,6 +33,11 @@ def _stages(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
     return (*engine(crossing, shape), copy_stage(packed, table, shape, shape.ring, dma=True))
 
 
+def _least(crossing: Crossing) -> float:
+    source = crossing if crossing.inward else without_pieces(crossing)
+    return least_copy(source, crossing.ram.copy_rates[_table(crossing)], None, dma=True)
+
+
 H2D = Strategy(
     "staged",
     UP,
@@ -42,6 +47,7 @@ H2D = Strategy(
     _stages,
     nothing,
     own_ring=True,
+    least=_least,
     starts=kinds("pinned", "mapped", "managed"),
 )
 D2H = Strategy(
@@ -53,5 +59,6 @@ D2H = Strategy(
     _stages,
     nothing,
     own_ring=True,
+    least=_least,
     ends=kinds("managed"),
 )

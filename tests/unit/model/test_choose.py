@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from planner.errors import InfeasibleError
+from planner.machine.load import load_machine
 from planner.machine.topology import Topology
 from planner.model.choose import decide, evaluate
 from planner.model.need import Need, Pins
@@ -191,3 +194,31 @@ def test_of_the_reasons_against_a_flow_what_only_is_too_large_comes_first() -> N
     unasked = [at for at, reason in enumerate(reasons) if "does not say how the GPU uses" in reason]
     assert unasked
     assert min(unasked) > max(at for at, kind in enumerate(kinds) if kind)
+
+
+KINDS = [("file", "disk0"), ("pageable", "host0"), ("pinned", "host0")]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    where=st.sampled_from(["h200-sxm-1", "pcie4-a100", "desktop-rtx4090"]),
+    kind=st.sampled_from(KINDS),
+    size=st.integers(1, 30 * GB),
+    cached=st.sampled_from([0.0, 0.4, 1.0]),
+    repeat=st.sampled_from([1, 50]),
+    shape=st.builds(Shape, st.sampled_from(CHUNKS), st.integers(1, 3), st.sampled_from(WORKERS)),
+)
+def test_no_shape_goes_below_the_least(
+    where: str, kind: tuple[Any, str], size: int, cached: float, repeat: int, shape: Shape
+) -> None:
+    topology = Topology(load_machine(where))
+    need = Need("load", kind[1], "gpu0", size, kind[0], "device", 4 * GB, 32)
+    need = replace(need, cached=cached, repeat=repeat)
+    for way in ways(topology, need):
+        if not way.lacks():
+            for movement in way.movements:
+                whole = movement.single or shape.chunk > size
+                one = Shape(size) if whole else shape
+                assert movement.seconds(one) >= movement.least * (1 - 1e-9)
+    # So leaving out what cannot win leaves the winner as it is.
+    assert decide(topology, need, brief=True).best == decide(topology, need).best

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from planner.model.pipeline import exact
-from planner.model.stage import Noted, Stage, lengths
+from planner.model.stage import Busy, Noted, Stage, lengths
 
 
 def pool(rate: float) -> Stage:
@@ -69,6 +69,38 @@ def test_filling_a_ring(
     assert exact(stages, chunks, workers, depth, noted) == trace
     assert [len(each.intervals) for each in noted] == [len(chunks)] * 2
     assert tuple(each.total for each in noted) == pytest.approx(trace.busy_s, rel=1e-12)
+
+
+@given(
+    counts=st.lists(st.integers(1, 400), min_size=1, max_size=4),
+    rest=st.integers(0, 7),
+    workers=st.integers(1, 9),
+    depth=st.integers(1, 3),
+    times=st.one_of(
+        # Quarters of a second and eighths add up exactly: many things happen at one instant.
+        st.tuples(*[st.integers(1, 8).map(lambda n: n / 8)] * 2, st.sampled_from([0.0, 0.25, 2.0])),
+        st.tuples(*[st.floats(1e-4, 1.0)] * 2, st.floats(0.0, 3.0)),
+    ),
+)
+def test_equal_chunks_by_turns_are_equal_chunks_by_events(
+    counts: list[int], rest: int, workers: int, depth: int, times: tuple[float, float, float]
+) -> None:
+    copy, serve, lag = times
+    stages = [
+        Stage("host0.copy", "pool", lambda length: copy * length / 8),
+        Stage("pcie0.forward", "engine", lambda length: serve * length / 8, lag=lag),
+    ]
+    for count in counts:  # a line that was followed before goes on, or answers for fewer chunks
+        chunks = lengths(8 * count + rest, 8)
+        # Somebody who is told of every service has it followed by events.
+        by_events = exact(stages, chunks, workers, depth, [Busy(), Busy()])
+        assert exact(stages, chunks, workers, depth) == by_events
+
+
+def test_one_odd_chunk_in_the_middle_is_no_last_one() -> None:
+    # One worker, one slot: copies and services add up, 1.5 ns a byte of 1 + 3 + 1 MB.
+    stages = [pool(1e9), engine(2e9, 0.0, 0.0)]
+    assert exact(stages, [10**6, 3 * 10**6, 10**6], 1, 1).total_s == pytest.approx(7.5e-3)
 
 
 def test_copies_queued_by_one_caller() -> None:

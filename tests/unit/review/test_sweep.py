@@ -9,9 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from planner.errors import ExitCode, InputError, PlanError, PlannerError
+from planner.model.estimate import estimate as predict
 from planner.results.sweep import Sweep
 from planner.review import pool
 from planner.review.answers import estimate
+from planner.review.inputs import machine_for, read_plan
 from planner.review.point import point as one_point
 from planner.review.sweep import sweep
 
@@ -111,6 +113,20 @@ def test_a_point_is_the_estimate_of_the_plan_with_the_same_settings(data: Any) -
         assert point.exit_code == alone.verdict.exit_code
         assert point.bottleneck == alone.bottleneck
         assert point.machine == alone.machine["name"]
+
+
+@pytest.mark.parametrize(
+    "name", ["llm_load", "kv_cache_offload", "tensor_parallel_load", "two_links_one_gpu"]
+)
+def test_a_brief_estimate_is_the_whole_one_without_what_is_told_beside(name: str) -> None:
+    loaded = read_plan(ROOT / "plans" / f"{name}.yaml")
+    machine = machine_for(loaded, None)
+    whole = predict(loaded.plan, machine)
+    beside = {"what_if": (), "lower_bound_s": None, "gap": None, "provenance": ()}
+    update = {"arithmetic": (), "rejected": ()}
+    flows = tuple(flow.model_copy(update=update) for flow in whole.flows)
+    kept = whole.model_copy(update={"flows": flows, **beside})
+    assert predict(loaded.plan, machine, brief=True) == kept
 
 
 def test_every_combination_is_a_point_and_the_last_key_turns_fastest(folder: Path) -> None:
