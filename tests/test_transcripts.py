@@ -14,6 +14,7 @@ import pytest
 from planner.cli import main
 from planner.cli.app import VERBS
 from planner.errors import ExitCode
+from planner.report.schema import KINDS
 from tests.helpers.golden import Golden
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,14 +58,8 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-# The virtual clock plays one way for each flow: no classes of equal flows, no flow over several
-# ways and no copies passed on. Nor does the engine gather scattered pieces.
-NOT_PLAYED = {
-    "cluster_cold_start",
-    "small_tensors",
-    "tensor_parallel_load",
-    "two_links_one_gpu",
-}
+# Its flow stands for 512 equal ones, which share what one of them alone would not.
+NOT_PLAYED = {"cluster_cold_start"}
 
 
 @pytest.mark.parametrize("plan", [plan for plan in PLANS if plan not in NOT_PLAYED])
@@ -75,6 +70,17 @@ def test_a_run_of_a_plan_on_a_virtual_clock(
     out, err = capsys.readouterr()
     assert err == ""  # a virtual clock takes no time that could be watched
     golden.check(f"execute/{plan}.null.txt", out)
+
+
+@pytest.mark.parametrize("plan", sorted(NOT_PLAYED))
+def test_what_is_not_carried_out_is_refused(
+    plan: str, golden: Golden, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["execute", f"plans/{plan}.yaml", "--backend", "null"]
+    assert main(arguments) == ExitCode.UNAVAILABLE
+    out, err = capsys.readouterr()
+    assert out == ""
+    golden.check(f"execute/{plan}.refused.txt", err)
 
 
 def test_an_estimate_explained(golden: Golden, capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,3 +150,46 @@ def _six_digits(cell: str) -> str:
         return f"{float(cell):.6g}"
     except ValueError:
         return cell
+
+
+def test_a_report_and_its_text(
+    golden: Golden,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = ["execute", "plans/llm_load.yaml", "--backend", "null", "--no-history", "-q"]
+    assert main([*run, "-o", str(tmp_path / "run.json")]) == ExitCode.DONE
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    said = ""
+    for arguments in (
+        "report run.json --trace trace.json -o run.html",
+        "report run.html --format text --width 100",  # the page carries its result
+    ):
+        assert main(arguments.split()) == ExitCode.DONE
+        said += f"$ planner {arguments}\n{''.join(capsys.readouterr())}"
+    golden.check("report/llm_load.txt", said)
+
+
+def test_a_calibration(
+    golden: Golden, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is measured differs everywhere, so a machine of the catalogue stands in for it."""
+    from planner.engine import here
+    from planner.machine.load import load_machine
+
+    monkeypatch.setattr(here, "here", lambda **_options: load_machine("h200-sxm-1"))
+    assert main(["calibrate", "--width", "100"]) == ExitCode.DONE
+    out, err = capsys.readouterr()
+    assert err == ""
+    golden.check("calibrate/h200-sxm-1.txt", out)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_schema_is_the_one_that_is_published(
+    kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["schema", "--of", kind]) == ExitCode.DONE
+    recorded = (ROOT / "docs" / "schema" / f"{kind}.schema.json").read_text("utf-8")
+    assert capsys.readouterr().out == recorded

@@ -75,7 +75,7 @@ def execute(  # noqa: PLR0913 - one keyword an option of the run
     Raises
     ------
     UnavailableError, InfeasibleError, InputError
-        This computer cannot run it, it does not fit, or a file is missing, short, or in the way.
+        It cannot be run here, it does not fit, or a file is missing, short, or in the way.
     ExecutionError
         It began and failed.
     """
@@ -116,11 +116,31 @@ def _measured(
     )
 
 
+def _require_single(listed: Sequence[Demand]) -> None:
+    """Refuse flows that stand for many: one of them alone shares nothing, and takes another time.
+
+    Raises
+    ------
+    UnavailableError
+        If a flow stands for more than one.
+
+    """
+    for demand in listed:
+        if demand.members > 1:
+            raise UnavailableError(
+                f"flow {demand.need.name} stands for {demand.members} equal flows (for_each), "
+                f"which are predicted and not yet carried out",
+                hint="planner estimate predicts them; name one of them to run it",
+            )
+
+
 def _demands(plan: Plan, machine: Machine, estimate: Estimate) -> list[Demand]:
     """What the plan asks for, with the page cache in the state that was predicted for."""
     plain = needs_of(plan, machine)
     pairs = zip(plain, estimate.flows, strict=True)
-    return needs_of(plan, machine, {d.flow: float(f.schedule.cache == "warm") for d, f in pairs})
+    listed = needs_of(plan, machine, {d.flow: float(f.schedule.cache == "warm") for d, f in pairs})
+    _require_single(listed)
+    return listed
 
 
 def _virtually(

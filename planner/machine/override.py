@@ -110,6 +110,15 @@ def _fail(machine: Machine, name: str, text: str) -> Machine:
     return machine.model_copy(update={"links": links})
 
 
+def failed_links(machine: Machine) -> tuple[str, ...]:
+    """The links that were taken out as failed, in the order in which they were given."""
+    source = machine.sources.get(SOURCE)
+    notes = (source.note or "").split(", ") if source else []
+    ending = f".{FAILED}=true"
+    failed = [note for note in notes if note.startswith("links.") and note.lower().endswith(ending)]
+    return tuple(note[len("links.") : -len(ending)] for note in failed)
+
+
 def _set(machine: Machine, path: str, text: str) -> Machine:
     steps = _resolve(machine, path)
     if steps[0] == "links" and steps[2:] == (FAILED,):

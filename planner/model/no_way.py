@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 
 from planner.errors import InfeasibleError
+from planner.machine.override import failed_links
 from planner.machine.topology import Topology
 from planner.model.need import Need
 from planner.results import Rejected
@@ -18,7 +19,9 @@ def no_way(
     First come the reasons of `too_large`, of ways that would go if something were smaller, then
     what the machine lacks or the plan does not ask for; in each, what stops most ways is first.
     """
-    message = f"flow {need.name}: no way from {need.start} to {need.end}"
+    failed = failed_links(topology.machine)
+    without = f" without {' and '.join(failed)}" if failed else ""
+    message = f"flow {need.name}: no way from {need.start} to {need.end}{without}"
     if not rejected:
         return InfeasibleError(f"{message}: {topology.why_not(need.start, need.end)}")
     stopped: dict[str, dict[str, None]] = {}

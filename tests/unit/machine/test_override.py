@@ -4,7 +4,7 @@ import pytest
 
 from planner.errors import MachineError
 from planner.machine.load import load_machine, parse_machine
-from planner.machine.override import with_overrides
+from planner.machine.override import failed_links, with_overrides
 from planner.machine.schema import Direction, Hbm, Machine, Ram
 from planner.machine.shift import shifted
 
@@ -209,6 +209,13 @@ def test_a_failed_link_is_gone_whatever_else_is_said_of_it(machine: Machine) -> 
     assert list(changed.links) == ["one-way"]
     kept = with_overrides(machine, {"links.pcie0.failed": "false"})
     assert list(kept.links) == ["pcie0", "one-way"]
+
+
+def test_the_links_that_failed_are_remembered(machine: Machine) -> None:
+    assert failed_links(machine) == ()
+    kept = with_overrides(machine, {"links.pcie0.failed": "false"})
+    assert failed_links(kept) == ()
+    assert failed_links(with_overrides(kept, {"links.pcie0.failed": "true"})) == ("pcie0",)
 
 
 def test_whether_a_link_failed_is_true_or_false(machine: Machine) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from planner.errors import InfeasibleError
 from planner.machine.load import load_machine
+from planner.machine.override import with_overrides
 from planner.machine.topology import Topology
 from planner.model.choose import decide, evaluate
 from planner.model.need import Need, Pins
@@ -127,6 +128,12 @@ def test_no_route_is_said() -> None:
     island = machine.model_copy(update={"links": {"storage0": machine.links["storage0"]}})
     with pytest.raises(InfeasibleError, match="no way from disk0 to gpu0"):
         decide(Topology(island), LOAD)
+
+
+def test_a_way_that_failed_is_named() -> None:
+    machine = with_overrides(one_gpu(), {"links.pcie0.failed": "true"})
+    with pytest.raises(InfeasibleError, match="no way from disk0 to gpu0 without pcie0"):
+        decide(Topology(machine), LOAD)
 
 
 def test_pins_are_kept() -> None:

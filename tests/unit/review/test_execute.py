@@ -5,6 +5,7 @@ The engine is replaced by one that measures exactly what was predicted, times a 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -157,3 +158,10 @@ def test_a_saved_schedule_that_this_computer_cannot_run_is_5() -> None:
     other = saved.model_copy(update={"flows": (flow.model_copy(update={"schedule": schedule}),)})
     with pytest.raises(UnavailableError, match="cannot run the saved schedule"):
         answers.execute(other)
+
+
+def test_a_flow_that_stands_for_many_is_5() -> None:
+    """One of the equal flows alone would share nothing: its time is not that of all."""
+    plan = Path(__file__).resolve().parents[3] / "plans" / "cluster_cold_start.yaml"
+    with pytest.raises(UnavailableError, match="stands for 512 equal flows"):
+        answers.execute(plan, backend="null")
