@@ -31,7 +31,8 @@ def engine(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
     curve = crossing.curve("pinned", "registered")
     if curve is None:
         return ()
-    return (replace(dma(crossing, curve, shape), through=crossing.before == "far"),)
+    stage = dma(crossing, curve, shape)
+    return (replace(stage, through=True) if crossing.before == "far" else stage,)
 
 
 def _no_registered(crossing: Crossing) -> str | None:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from planner.machine.curve import Curve
 from planner.machine.schema import CopyName, Ram
 from planner.machine.tables import CopyTable
-from planner.model.stage import Stage
+from planner.model.stage import Costs, Stage
 from planner.model.strategies.base import RINGS, Crossing, Shape, step, steps
+from planner.model.strategies.remembered import Remembered
 from planner.results import Cause, SetupStep
 
 
@@ -38,22 +39,29 @@ def dma(crossing: Crossing, curve: Curve, shape: Shape) -> Stage:
         charges = wire_charges(crossing, served / packed_size(crossing))
         return replace(piecewise(crossing, served, curve.rate, lag, charges), idle=curve.idle)
     chunk = min(shape.chunk, max(1, crossing.size))
+    whole = shape.chunk >= crossing.size
 
     def alone(length: int) -> float:
         return max(0.0, curve.seconds(length) - lag)
 
-    whole = shape.chunk >= crossing.size
-    service = alone if whole else curve.service
-    charges = wire_charges(crossing, service(chunk) / chunk)
-    return Stage(
-        crossing.resource,
-        "engine",
-        service,
-        lag=lag,
-        idle=curve.idle,
-        charges=charges,
-        whole=whole,
-    )
+    def make() -> Stage:
+        service = Costs(alone if whole else curve.service).__getitem__
+        charges = wire_charges(crossing, service(chunk) / chunk)
+        return Stage(
+            crossing.resource,
+            "engine",
+            service,
+            lag=lag,
+            idle=curve.idle,
+            charges=charges,
+            whole=whole,
+        )
+
+    figures = (crossing.link, crossing.start, chunk, whole)
+    return _engines.stage(figures, (crossing.machine, curve), make)
+
+
+_engines = Remembered()
 
 
 def packed_size(crossing: Crossing) -> int:
@@ -107,9 +115,32 @@ def copy_stage(
     piece in it, holds its lock: the workers take turns there, and with those of all other flows, so
     below some size of chunk that alone sets the pace.
     """
-    workers = shape.workers
-    capacity = table.rate(workers, ring, beside_dma=dma, depth=shape.depth)
     faults = fault_time(crossing)
+    chunk = min(shape.chunk, max(1, crossing.size))
+
+    def make() -> Stage:
+        capacity = table.rate(shape.workers, ring, beside_dma=dma, depth=shape.depth)
+        return _copies(crossing, table, shape.workers, chunk, capacity=capacity, faults=faults)
+
+    if crossing.pieces:
+        return make()
+    figures = (crossing.host, shape, chunk, ring, dma, faults)
+    return _pools.stage(figures, (table, crossing.machine.nodes), make)
+
+
+_pools = Remembered()
+
+
+def _copies(
+    crossing: Crossing,
+    table: CopyTable,
+    workers: int,
+    chunk: int,
+    *,
+    capacity: float,
+    faults: float,
+) -> Stage:
+    """The stage of workers who copy `capacity` bytes/s together, and fault besides."""
     per_byte = workers * (1 / capacity + faults)
     overhead, gather = table.per_chunk, 0.0
     if crossing.pieces:
@@ -120,7 +151,6 @@ def copy_stage(
         locked = overhead + length * gather
         return max(locked + length * per_byte, workers * locked)
 
-    chunk = min(shape.chunk, max(1, crossing.size))
     cause: Cause = "page_faults" if faults > 1 / capacity else "host_copy"
     if (workers - 1) * (overhead + chunk * gather) > chunk * per_byte:
         cause = "issue_overhead"
