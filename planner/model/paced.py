@@ -42,10 +42,11 @@ def rate_of(plan: Plan, flow: str) -> float | None:
 def chunk_of(rate: float) -> int:
     """The largest power of two that is worth no more than `WORTH_S`, a page at the least.
 
-    >>> chunk_of(10e9), chunk_of(1e9), chunk_of(1e6)
-    (8388608, 524288, 4096)
+    >>> chunk_of(10e9), chunk_of(1e9), chunk_of(1e6), chunk_of(1.0)
+    (8388608, 524288, 4096, 4096)
     """
-    return max(LEAST_CHUNK, 1 << (int(rate * WORTH_S).bit_length() - 1))
+    worth = max(LEAST_CHUNK, int(rate * WORTH_S))
+    return 1 << (worth.bit_length() - 1)
 
 
 def paced(machine: Machine, arrangement: Arrangement, rate: float) -> Arrangement:

@@ -54,6 +54,7 @@ def test_chunks_of_a_cap_are_a_millisecond_of_it() -> None:
     # The largest power of two up to 1 MB, 1 kB (but no less than a page).
     assert chunk_of(1e9) == 512 * 1024
     assert chunk_of(1e6) == 4096
+    assert chunk_of(1.0) == 4096  # a thousandth of a byte in WORTH_S: still a page
 
 
 def windows(times: list[tuple[float, int]], span: float) -> float:
