@@ -18,6 +18,8 @@ from planner.results import Hop, SetupStep
 
 START: Final = "start the workers"
 """Name of the step that every flow pays, with a ring or without."""
+MOST_FOLLOWED: Final = 1 << 22
+"""Chunks that are followed one by one: 16 TiB of 4 MiB. Beyond, the last ones change nothing."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,8 @@ class Movement:
         stages = self.stages(shape)
         if not stages or not self.size:
             return Trace(0.0, tuple(0.0 for _ in stages), 0.0)
+        if self.size > MOST_FOLLOWED * shape.chunk:
+            return self.nearly(shape)
         trace = exact(stages, lengths(self.size, shape.chunk), shape.workers, shape.depth)
         return self._around(trace, shape)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from planner.machine.schema import Machine, Ram
@@ -89,3 +91,14 @@ def test_a_read_s_pipeline_wakes_its_engine_and_its_workers() -> None:
     need = upload(GB, "pageable")
     (movement,) = by(Machine.model_validate(tree), need, "staged").way.movements
     assert movement.lead(Shape(MIB, 2, 8)) == pytest.approx(7 * 50e-6 + 70e-6)
+
+
+def test_more_chunks_than_memory_could_list_are_not_followed_one_by_one() -> None:
+    # 1 EB in chunks of 1 MiB are 10^12 chunks: but for one or so at the ends they go at the pace of
+    # the full pipeline.
+    (small,) = by(one_gpu(), upload(GB, "pinned"), "pinned").way.movements
+    (crossing,) = small.crossings
+    movement = replace(small, crossings=(replace(crossing, size=10**18),))
+    shape = Shape(MIB, 2, 2)
+    steady_s = movement.size / movement.throughput(shape)
+    assert movement.trace(shape).total_s == pytest.approx(steady_s, rel=1e-6)
