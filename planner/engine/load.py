@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 from collections.abc import Iterable
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _guard = Lock()
 _default: Loader | None = None
+_parents: list[Loader] = []
+"""In a forked process: its parent's pool, kept so that nothing frees what the parent owns."""
 
 
 def _loader() -> Loader:
@@ -34,6 +37,18 @@ def _loader() -> Loader:
         if _default is None:
             _default = Loader()
         return _default
+
+
+def _start_anew() -> None:
+    """Forget the parent's pool in a forked process: its threads stayed behind."""
+    global _guard, _default  # noqa: PLW0603 - as above
+    _guard = Lock()  # somebody may have held it
+    if _default is not None:
+        _parents.append(_default)
+        _default = None
+
+
+os.register_at_fork(after_in_child=_start_anew)
 
 
 def load(  # noqa: PLR0913 - choices by name

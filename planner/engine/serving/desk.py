@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -53,6 +54,7 @@ class Desk:
         self._guard = Lock()
         self._closed = False
         self._now: Call | None = None
+        self._process = os.getpid()
 
     @property
     def is_open(self) -> bool:
@@ -61,6 +63,12 @@ class Desk:
 
     def submit(self, call: Call) -> TransferFuture:
         """Put a call into the queue."""
+        if os.getpid() != self._process:  # before the lock, which the parent may have held
+            close_all(call.ends)
+            raise ExecutionError(
+                "the loader is of the process that this one was forked from, as are its threads",
+                hint="make a new planner.Loader after the fork",
+            )
         with self._guard:
             if self._closed:
                 close_all(call.ends)
@@ -175,6 +183,8 @@ class Desk:
 
     def close(self) -> None:
         """Do what is in the queue, then give the pool back."""
+        if os.getpid() != self._process:  # what it holds is the parent's
+            return
         with self._guard:
             self._closed = True
             thread, self._thread = self._thread, None

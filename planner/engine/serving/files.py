@@ -77,6 +77,8 @@ def find_files(paths: Any) -> list[LoadedFile]:
     """
     written = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     names = [os.fspath(path) for path in written]
+    if not all(names):  # an unset variable would stand for the current folder
+        raise InputError("the path is empty", hint="name a file, a glob, a folder or an index")
     found = []
     for path in dict.fromkeys(paths_of(names, Path.cwd())):
         raw, size = read_raw(path)

@@ -76,5 +76,6 @@ class LoadReport:
         if self.size_bytes:
             text += f", moved at {format_rate(self.rate_bytes_per_s)}"
         if self.predicted_s is not None and self.error_factor is not None:
-            text += f" (predicted {format_time(self.predicted_s)}, {self.error_factor:.2f}×)"
+            predicted_s = self.predicted_s + (self.setup_predicted_s or 0.0)  # as in the factor
+            text += f" (predicted {format_time(predicted_s)}, {self.error_factor:.2f}×)"
         return text

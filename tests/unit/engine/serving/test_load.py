@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +21,7 @@ import planner
 from planner.engine import files
 from planner.engine.serving import ends, files as weights, residency
 from planner.errors import ExecutionError, InfeasibleError, InputError, UnavailableError
+from planner.units import format_time
 from tests.helpers.machines import one_gpu
 from tests.helpers.weights import write_raw, write_weights
 
@@ -379,6 +382,8 @@ def test_a_missing_file_device_and_option_are_told(pool: planner.Loader, tmp_pat
         pool.load(path, budget=4096)
     with pytest.raises(InputError, match="nothing to load"):
         pool.load([])
+    with pytest.raises(InputError, match="the path is empty"):
+        pool.load("")
 
 
 @pytest.mark.parametrize("device", [0, "cpu"])
@@ -484,7 +489,12 @@ def test_the_schedule_is_the_machines_and_the_report_says_what_was_predicted(
     assert report.notes == ()
     assert second.setup_predicted_s == 0.0
     assert json.loads(json.dumps(report.as_dict()))["size_bytes"] == 1_000_000
-    assert "predicted" in str(report)
+    # The text shows what the factor beside it divides by: this first load made the ring.
+    assert report.predicted_s is not None
+    assert report.setup_predicted_s is not None
+    predicted_s = report.predicted_s + report.setup_predicted_s
+    assert f"predicted {format_time(predicted_s)}, {report.error_factor:.2f}×" in str(report)
+    assert report.error_factor == pytest.approx(report.transfer_s / predicted_s)
 
 
 def test_without_a_calibration_there_is_a_shape_and_no_prediction(
@@ -542,6 +552,38 @@ def test_the_module_loads_to_host_memory_and_can_be_released(tmp_path: Path) -> 
     assert same(planner.load(path, None)["a"], held["a"])
     planner.release()
     planner.release()
+
+
+FORKED = """
+import os, sys
+import planner
+
+path = sys.argv[1]
+pool = planner.Loader(backend="host")
+wanted = bytes(planner.load(path, "cpu")["a"].raw.numpy())
+pool.load(path)
+child = os.fork()
+if child:
+    assert os.waitpid(child, 0)[1] == 0, "the child failed"
+    assert bytes(pool.load(path)["a"].raw.numpy()) == wanted  # the parent goes on as before
+    assert bytes(planner.load(path, "cpu")["a"].raw.numpy()) == wanted
+else:
+    assert bytes(planner.load(path, "cpu")["a"].raw.numpy()) == wanted
+    try:
+        pool.load(path)
+    except planner.ExecutionError as error:
+        assert "forked" in error.message and "after the fork" in error.hint
+    else:
+        raise AssertionError("a loader without threads took a call")
+    pool.close()
+"""
+
+
+def test_a_forked_process_has_a_pool_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    write_weights(path, [("a", "U8", (100_000,))])
+    quiet = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED, str(path)]
+    subprocess.run(quiet, check=True, timeout=60)
 
 
 def test_a_gpu_that_is_not_there_is_told(tmp_path: Path) -> None:
