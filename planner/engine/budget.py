@@ -7,6 +7,7 @@ chunk go; the model cuts chunks to a millisecond of the rate.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from threading import Lock
 from time import perf_counter
@@ -15,12 +16,17 @@ from typing import Any, Final
 from planner.engine.backends.base import Backend
 from planner.engine.memory import HostBuffer
 from planner.engine.waits import Stop
-from planner.errors import InfeasibleError
+from planner.errors import InfeasibleError, UnavailableError
 from planner.plan.schema import Plan
 from planner.units import format_size
 
 CREDIT_S: Final = 1e-3
 """Seconds that a bucket may be late and make up for: a thread wakes some 0.1 ms after its time."""
+
+THREADS_A_CORE: Final = 32
+"""Workers for each core: beyond, threads wait for the interpreter longer than they move bytes, and
+so does the one that should hear Ctrl-C (on 2 cores 64 workers moved 100 MB in chunks of 4 KiB in
+10 s, 256 did not in 20 s; 2026-11-29)."""
 
 _COMBINED: Final = -1
 """Stands for the address of the write-combined ring."""
@@ -159,18 +165,26 @@ Workers = dict[str, tuple[str, int]]
 
 
 def require_cores(plan: Plan, workers: Workers) -> None:
-    """Refuse schedules with more workers than the budget has cores.
+    """Refuse schedules with more workers than the budget has cores, or than threads can serve here.
 
     Raises
     ------
     InfeasibleError
-        If a schedule takes more.
+        If a schedule takes more than its budget.
+    UnavailableError
+        If it takes more than `THREADS_A_CORE` for each core that the process may use.
 
     """
+    cores = len(os.sched_getaffinity(0))
     for label, (flow, count) in workers.items():
         caps = [c for c in (plan.flows[flow].budget.cores, plan.budget.cores) if c is not None]
         if caps and count > min(caps):
             raise InfeasibleError(
                 f"flow {label}: its schedule has {count} workers, the budget {min(caps)} cores",
                 hint="estimate the plan anew with that budget",
+            )
+        if count > THREADS_A_CORE * cores:
+            raise UnavailableError(
+                f"flow {label}: its schedule has {count} workers, this process {cores} cores",
+                hint=f"take {THREADS_A_CORE * cores} workers at most; a few for each core are best",
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from itertools import accumulate
 from pathlib import Path
@@ -19,7 +20,7 @@ from planner.engine.ops import POOL
 from planner.engine.strategies.base import Hands, Operation
 from planner.engine.waits import Stop, Stopped
 from planner.engine.worker import operations_of
-from planner.errors import InfeasibleError
+from planner.errors import InfeasibleError, UnavailableError
 from planner.model.estimate import estimate
 from planner.model.paced import chunk_of
 from planner.plan.schema import Plan
@@ -215,6 +216,16 @@ def test_a_schedule_with_more_workers_than_cores_is_refused() -> None:
         execute(
             plan, one_gpu(), estimate=predicted(plan, one_gpu(), made), backend="host", samples=1
         )
+
+
+def test_a_schedule_with_more_threads_than_the_cores_can_serve_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 5})  # two cores: 64 workers go
+    plan = plan_for("load", MIB)
+    budget.require_cores(plan, {"f": ("f", 64)})
+    with pytest.raises(UnavailableError, match="has 65 workers, this process 2 cores"):
+        budget.require_cores(plan, {"f": ("f", 65)})
 
 
 def test_a_plan_without_a_budget_never_comes_here(monkeypatch: pytest.MonkeyPatch) -> None:
