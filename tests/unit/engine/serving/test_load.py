@@ -32,6 +32,12 @@ DEVICES = ["cuda:0", "cpu", 1, None]
 
 
 @pytest.fixture(autouse=True)
+def _not_calibrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No calibration that another test kept."""
+    monkeypatch.setenv("PLANNER_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture(autouse=True)
 def _nothing_stays(tmp_path: Path) -> Iterator[None]:
     """No thread, no open file and no mapping of a test's files is left."""
     threads = active_count()

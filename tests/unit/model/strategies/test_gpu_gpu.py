@@ -90,15 +90,21 @@ def test_large_copies_go_through_a_ring_of_ones_own_and_small_ones_by_the_driver
 
 def test_copies_by_the_driver_share_the_links_to_the_host() -> None:
     # 1 GB to gpu1 by the driver at 4 GB/s leaves the upload to gpu1 6 of its 10 GB/s, or it takes
-    # less itself: either way what the link carries, 2 GB, takes at least 0.2 s.
+    # less itself: either way what the link carries, 2 GB, takes at least 0.2 s, and one of the two
+    # takes longer than alone.
     flows = {
         "p": {"from": "gpu0", "to": "gpu1", "size": GB, "strategy": "driver_staged"},
         "u": {"from": "host0", "to": "gpu1", "size": GB, "memory": "pinned"},
     }
     both = estimate(plan_of(flows), apart())
-    alone = estimate(plan_of({"u": flows["u"]}), apart())
+    alone = [estimate(plan_of({name: flow}), apart()) for name, flow in flows.items()]
     assert both.makespan_s >= 0.2
-    assert both.flows[1].duration_s > alone.flows[0].duration_s * 1.3
+    slower = [
+        together.duration_s / one.flows[0].duration_s
+        for together, one in zip(both.flows, alone, strict=True)
+    ]
+    assert min(slower) >= 1.0
+    assert max(slower) > 1.3
 
 
 def test_where_there_is_access_the_driver_needs_no_detour() -> None:
