@@ -232,13 +232,19 @@ def _team(way: Way, shapes: Sequence[Shape], found: list[SetupStep]) -> tuple[Se
     return steps(step(START, 0, None, start), step("open the lanes", 0, None, lanes * setup.lane))
 
 
+EQUAL = 1e-9
+"""Times are the same within this share: they differ by how their sums are rounded."""
+
+
 def _slower(candidate: Candidate, repeat: int, best: float) -> Rejected:
     """A feasible candidate that was not chosen."""
     duration = candidate.duration(repeat)
     setup = candidate.setup_seconds
     shape = max(candidate.shapes, key=lambda s: s.ring) if candidate.shapes else Shape(0)
     reason = f"takes {format_time(duration - best)} longer"
-    if repeat * candidate.steady < best <= duration:
+    if duration - best <= EQUAL * best:
+        reason = "as quick, and listed later"
+    elif repeat * candidate.steady < best <= duration:
         reason += f": its setup alone costs {format_time(setup)}"
     return Rejected(
         strategies=candidate.way.names,

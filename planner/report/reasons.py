@@ -63,11 +63,17 @@ def _runner_up(flow: FlowEstimate, name: str, style: Style) -> list[str]:
         return []
     timed = [r for r in flow.rejected if r.duration_s is not None]
     best = min(timed, key=lambda r: r.duration_s or 0.0) if timed else flow.rejected[0]
-    time = f" ({format_time(best.duration_s)})" if best.duration_s is not None else ""
+    time = f" ({_alone(best.duration_s, flow)})" if best.duration_s is not None else ""
     others = len(flow.rejected) - 1
     more = f" {others} more with --explain." if others else ""
     text = f"{name}not chosen: {_ways(best)}{time} — {_clause(best.reason)}.{more}"
     return prose(text, style, hang=2)
+
+
+def _alone(seconds: float, flow: FlowEstimate) -> str:
+    """A candidate's time. All are timed alone, which is said where what was chosen is slower."""
+    alone = " alone" if seconds < 0.99 * flow.duration_s else ""
+    return format_time(seconds) + alone
 
 
 def _clause(reason: str) -> str:
@@ -82,7 +88,8 @@ def _explained(flow: FlowEstimate, style: Style) -> list[str]:
     """Every rejected candidate of a flow with time and reason, and how its time comes about."""
     lines: list[str] = []
     if flow.rejected:
-        lines += ["", style.paint(style.spell(f"  {flow.name}: not chosen"), "strong")]
+        title = f"  {flow.name}: not chosen; times alone on the machine"
+        lines += ["", style.paint(style.spell(title), "strong")]
         lines += _rejected_table(_by_time(flow.rejected), style)
     if flow.arithmetic:
         lines += ["", style.paint(style.spell(f"  {flow.name}: the arithmetic"), "strong")]
