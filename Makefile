@@ -28,7 +28,9 @@ CODE := planner tests scripts $(wildcard benchmarks/*.py)
 
 demo: $(INSTALLED)
 	$(BIN)/planner estimate $(PLAN)
-	$(BIN)/planner execute $(PLAN) --set weights=$$($(BIN)/python scripts/demo_size.py)
+# On a slow computer the plan's objective may be missed (10): that is its answer, not a failure.
+	$(BIN)/planner execute $(PLAN) --set weights=$$($(BIN)/python scripts/demo_size.py) \
+		|| [ $$? -eq 10 ]
 
 test: lint unit
 
