@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from planner.results import Estimate, Run
@@ -117,11 +118,20 @@ def _of_node(machine: Mapping[str, Any], name: str, default: str) -> Iterator[Co
             yield Coefficient(f"{name} setup", format_rate(setup[key]), about, source)
 
 
+def _minute(date: str) -> str:
+    """`2026-11-29 20:45 UTC` of an ISO date; what is none stays as it is written."""
+    try:
+        at = datetime.fromisoformat(date)
+    except ValueError:
+        return date
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if at.tzinfo else date
+
+
 def environment_facts(run: Run) -> list[tuple[str, str]]:
     """Where and how a run was measured, as pairs."""
     where = run.environment
     facts = [
-        ("Date", where.date),
+        ("Date", _minute(where.date)),
         ("Machine", where.machine),
         ("Host", where.host),
         ("Backend", where.backend + (", GPU memory emulated in RAM" if where.emulated else "")),

@@ -15,6 +15,7 @@ from planner.report.html.plan_text import plan_text
 from planner.report.html.route_map import route_map
 from planner.report.html.samples import outliers
 from planner.report.html.scales import short_time, ticks
+from planner.report.html.sources import environment_facts
 from planner.report.html.timeline import UNITS, timeline_chart
 from planner.results import MemoryLayer, MemoryTrack, Timeline, TimelineRow
 from planner.review import answers
@@ -144,3 +145,18 @@ def test_outliers_lie_far_from_the_median() -> None:
     assert outliers([1.0, 1.01, 0.99, 1.0, 1.5]) == [False] * 4 + [True]
     assert outliers([1.0, 1.01, 0.99]) == [False] * 3
     assert outliers([1.0, 2.0]) == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("2026-11-29T20:45:52+00:00", "2026-11-29 20:45 UTC"),
+        ("2026-11-29T21:45:52+01:00", "2026-11-29 20:45 UTC"),
+        ("2026-11-29", "2026-11-29"),
+        ("in the autumn", "in the autumn"),
+    ],
+)
+def test_the_date_of_a_run_is_read_at_a_glance(written: str, shown: str) -> None:
+    run = run_result()
+    where = run.environment.model_copy(update={"date": written})
+    assert dict(environment_facts(run.model_copy(update={"environment": where})))["Date"] == shown
