@@ -162,7 +162,7 @@ def test_the_keyboard_goes_from_slice_to_slice(pages: dict[str, Path], driver: A
 
 def test_buttons_wheel_and_keys_zoom(pages: dict[str, Path], driver: Any) -> None:
     from selenium.webdriver import ActionChains
-    from selenium.webdriver.common.action_chains import ScrollOrigin
+    from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 
     _size(driver, 1280)
     driver.get(pages["llm_load.null"].as_uri())
