@@ -88,11 +88,12 @@ def _explained(flow: FlowEstimate, style: Style) -> list[str]:
     """Every rejected candidate of a flow with time and reason, and how its time comes about."""
     lines: list[str] = []
     if flow.rejected:
-        title = f"  {flow.name}: not chosen; times alone on the machine"
-        lines += ["", style.paint(style.spell(title), "strong")]
+        title = prose(f"{flow.name}: not chosen; times alone on the machine", style, indent=2)
+        lines += ["", *(style.paint(line, "strong") for line in title)]
         lines += _rejected_table(_by_time(flow.rejected), style)
     if flow.arithmetic:
-        lines += ["", style.paint(style.spell(f"  {flow.name}: the arithmetic"), "strong")]
+        title = prose(f"{flow.name}: the arithmetic", style, indent=2)
+        lines += ["", *(style.paint(line, "strong") for line in title)]
         for step in flow.arithmetic:
             lines += prose(step, style, indent=4, hang=2)
     return lines
