@@ -40,7 +40,7 @@ lint: $(DEVELOPED)
 	$(BIN)/mypy $(CODE)
 
 unit: $(DEVELOPED) browser
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto --dist worksteal
 
 browser: $(DEVELOPED)
 	$(BIN)/python scripts/install_browser.py
