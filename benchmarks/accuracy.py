@@ -400,7 +400,8 @@ def measure(options: argparse.Namespace) -> Path:
     gpus = sum(isinstance(node, Hbm) for node in machine.nodes.values())
     cores = next(node.cores for node in machine.nodes.values() if isinstance(node, Ram))
     path = options.out or RESULTS / f"accuracy-{machine_label(machine)}.json"
-    wanted = [c for c in cases(gpus, scale, cores) if options.only in c.family]
+    words = options.only.split(",")
+    wanted = [c for c in cases(gpus, scale, cores) if any(word in c.family for word in words)]
     device = open_backend(options.backend)
     with contextlib.closing(device), shared_files(machine, scale) as files:
         begun = perf_counter()
@@ -468,7 +469,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     add_machine_options(parser)
     parser.add_argument("--scale", type=float, help="factor on every size")
-    parser.add_argument("--only", default="", metavar="WORD", help="families with this in the name")
+    parser.add_argument(
+        "--only", default="", metavar="WORDS", help="families with one of these (a,b) in the name"
+    )
     parser.add_argument("--document", action="store_true", help="write docs/accuracy.md")
     parser.add_argument(
         "--of", type=Path, nargs="+", metavar="FILE", help="of these results; nothing is run"

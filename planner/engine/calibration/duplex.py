@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import ceil
 from typing import Final, Self
 
 from planner.engine.calibration.bench import Bench
@@ -20,7 +21,10 @@ MIB: Final = 1 << 20
 COPY: Final = 16 * MIB
 """Bytes of one copy: nearly all rate."""
 BATCH: Final = 2
-"""Copies that are issued together, so that the engine never waits for the next."""
+"""Copies that are issued together, so that the engine never waits for the next; at the least."""
+BATCH_S: Final = 5e-3
+"""Seconds of a batch. Between two batches their thread wakes up and wants the interpreter's lock,
+some 100 us with two of them: 2 % of 5 ms, but a sixth of two copies at 55 GB/s."""
 FULL: Final = 1.0
 """All of its time."""
 SHARED: Final = 0.9
@@ -35,6 +39,7 @@ class Load:
     bench: Bench
     gpu: int
     walk: Walk
+    batch: int = field(default=0, init=False)
 
     @property
     def size(self) -> int:
@@ -43,17 +48,23 @@ class Load:
 
     def once(self) -> int:
         """Do a batch, wait for it, and tell how many bytes it had."""
-        self.bench.copies(self.gpu, self.walk.pairs(BATCH, self.size), self.size)
-        return BATCH * self.size
+        if not self.batch:
+            self._copy(BATCH)  # wakes the link
+            self.batch = max(BATCH, ceil(BATCH_S / (self._copy(BATCH) / BATCH)))
+        self._copy(self.batch)
+        return self.batch * self.size
+
+    def _copy(self, count: int) -> float:
+        return self.bench.copies(self.gpu, self.walk.pairs(count, self.size), self.size)
 
 
 class Background:
-    """A load that goes on in a thread of its own, `share` of its time; `done` counts its bytes."""
+    """A load that goes on in a thread of its own, `share` of its time."""
 
     def __init__(self, load: Load, share: float) -> None:
         self._load, self._share = load, share
         self._stop = threading.Event()
-        self.done = 0
+        self._marks: list[tuple[float, int]] = []
         self._ready = threading.Event()
         self._thread = threading.Thread(
             target=self._work, name="calibration background", daemon=True
@@ -69,10 +80,12 @@ class Background:
         self._thread.join()
 
     def _work(self) -> None:
+        done = 0
         try:
             while not self._stop.is_set():
                 start = time.perf_counter()
-                self.done += self._load.once()
+                done += self._load.once()
+                self._marks.append((time.perf_counter(), done))
                 self._ready.set()
                 if self._share < FULL:
                     worked = time.perf_counter() - start
@@ -80,21 +93,35 @@ class Background:
         finally:
             self._ready.set()
 
+    def rate(self, start: float, end: float) -> float:
+        """Bytes/s between the first and the last batch that ended from `start` to `end`.
+
+        Of a single one nothing can be told but that it was the only one in all the time.
+        """
+        seen = [mark for mark in self._marks if start <= mark[0] <= end]
+        if len(seen) < 2:
+            before = max((done for at, done in self._marks if at < start), default=0)
+            return (seen[-1][1] - before) / (end - start) if seen else 0.0
+        (first, before), (last, after) = seen[0], seen[-1]
+        return (after - before) / (last - first)
+
 
 def beside(own: Load, other: Load, share: float, seconds: float) -> tuple[float, float]:
     """Bytes/s of `own` while `other` is at work `share` of its time, and bytes/s of `other`."""
+    own.once()
     with Background(other, share) as background:
-        first, start = background.done, time.perf_counter()
+        start = time.perf_counter()
         done = 0
         while True:
             done += own.once()
-            elapsed = time.perf_counter() - start
-            if elapsed >= seconds:
-                return done / elapsed, (background.done - first) / elapsed
+            end = time.perf_counter()
+            if end - start >= seconds:
+                return done / (end - start), background.rate(start, end)
 
 
 def alone(own: Load, seconds: float) -> float:
     """Bytes/s of the same copies with nothing beside them."""
+    own.once()
     start = time.perf_counter()
     done = 0
     while True:
