@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from threading import active_count
 from typing import Any
 
 import pytest
 
 from planner.engine.backends.cuda import CudaBackend
 from planner.machine.schema import Machine
-from tests.helpers.machines import MIB, every_way
+from tests.helpers.machines import MIB
 from tests.helpers.schedules import KIB, PIECES, SCATTERED, WAYS, noise_file, run_way
 
 cupy = pytest.importorskip("cupy", reason="the cuda backend needs CuPy")
@@ -21,59 +18,6 @@ pytestmark = pytest.mark.gpu
 CHUNK = 256 * KIB
 BETWEEN = ("peer", "relay")
 """Ways that need a second GPU."""
-SLACK = 4 * MIB
-"""What the driver may keep for itself (its pages are 2 MiB) after everything was given back."""
-
-
-@pytest.fixture(scope="session")
-def devices() -> int:
-    """How many GPUs there are; skips where the driver shows none."""
-    runtime = cupy.cuda.runtime
-    try:
-        count = int(runtime.getDeviceCount())
-    except runtime.CUDARuntimeError as error:
-        pytest.skip(f"the driver shows no device: {error}")
-    for gpu in range(count):
-        runtime.setDevice(gpu)
-        runtime.deviceSynchronize()  # makes the context, whose memory is not the tests' matter
-        _warm(gpu)
-    return count
-
-
-def _warm(gpu: int) -> None:
-    """Load the kernels, and what the driver keeps for managed memory, once for all tests."""
-    backend = CudaBackend()
-    try:
-        backend.compile(gpu)
-        buffer = backend.managed(gpu, SLACK)
-        buffer.touch()
-        backend.bring(buffer, gpu)
-        buffer.close()
-    finally:
-        backend.close()
-
-
-@pytest.fixture(autouse=True)
-def _nothing_stays(devices: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    folder = tmp_path / "scratch"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    free, threads = [_free(gpu) for gpu in range(devices)], active_count()
-    yield
-    assert active_count() == threads
-    assert list(folder.iterdir()) == []
-    left = [before - _free(gpu) for gpu, before in enumerate(free)]
-    assert max(left) <= SLACK, f"bytes still allocated by device: {left}"
-
-
-def _free(gpu: int) -> int:
-    cupy.cuda.runtime.setDevice(gpu)
-    return int(cupy.cuda.runtime.memGetInfo()[0])
-
-
-@pytest.fixture
-def machine() -> Machine:
-    return every_way()
 
 
 def _needs(way: str, devices: int) -> None:

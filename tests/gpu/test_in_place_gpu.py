@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import active_count
 from time import perf_counter, sleep
 from typing import Any
 
@@ -20,14 +18,13 @@ from planner.engine.memory import HostBuffer
 from planner.engine.strategies.write_combined import ORDINARY, read_rate, remark
 from planner.engine.touch import Touch
 from planner.errors import InfeasibleError, UnavailableError
+from tests.helpers.devices import holds
 from tests.helpers.machines import MIB, every_way
 from tests.helpers.schedules import noise_file, run_way
 
 cupy = pytest.importorskip("cupy", reason="the cuda backend needs CuPy")
 pytestmark = pytest.mark.gpu
 
-SLACK = 4 * MIB
-"""What the driver may keep for itself (its pages are 2 MiB) after everything was given back."""
 LIMIT_S = 10.0
 """A kernel that holds a stream gives up after so long: a test fails, it does not hang."""
 HOLD = r"""
@@ -41,46 +38,15 @@ extern "C" __global__ void hold(volatile unsigned* flag, unsigned long long nano
 """
 
 
-@pytest.fixture(scope="module")
-def _warm() -> None:
-    """Make the context, load the kernels, and let the driver set up managed memory."""
-    runtime = cupy.cuda.runtime
-    try:
-        count = int(runtime.getDeviceCount())
-    except runtime.CUDARuntimeError as error:
-        pytest.skip(f"the driver shows no device: {error}")
-    if not count:
-        pytest.skip("the driver shows no device")
-    opened = CudaBackend()
-    try:
-        opened.compile(0)
-        buffer = opened.managed(0, SLACK)
-        buffer.touch()
-        opened.bring(buffer, 0)
-        buffer.close()
-    finally:
-        opened.close()
-
-
 @pytest.fixture
-def backend(_warm: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
-    """A backend that has nothing left when a test is through, and whose GPU has neither."""
-    folder = tmp_path / "scratch"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    cupy.cuda.runtime.setDevice(0)
-    free, threads = int(cupy.cuda.runtime.memGetInfo()[0]), active_count()
+def backend() -> Iterator[CudaBackend]:
+    """A backend that holds nothing when a test is through, even before it is closed."""
     found = CudaBackend()
     try:
         yield found
-        assert found._registered == set()
-        assert found._allocated == {}
-        assert found._given == set()
+        assert holds(found) == {}
     finally:
         found.close()
-    assert active_count() == threads
-    cupy.cuda.runtime.setDevice(0)
-    assert free - int(cupy.cuda.runtime.memGetInfo()[0]) <= SLACK
 
 
 @contextmanager

@@ -7,9 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
-from threading import active_count
 from typing import Any
 
 import numpy as np
@@ -18,81 +16,21 @@ from numpy.typing import NDArray
 
 import planner
 from planner.errors import ExecutionError, InfeasibleError, InputError, UnavailableError
+from tests.helpers.devices import SLACK, SMALLEST, free_bytes
+from tests.helpers.machines import MIB
 from tests.helpers.weights import write_raw, write_weights
 
 cupy = pytest.importorskip("cupy", reason="the cuda backend needs CuPy")
 pytestmark = pytest.mark.gpu
 
-MIB = 1 << 20
-SMALLEST = 64 << 10
-"""A small load is cut into chunks of this size."""
 SIZES = [0, 1, 4095, SMALLEST - 1, SMALLEST, SMALLEST + 1, 21 * MIB + 17]
-SLACK = 4 * MIB
-"""What the driver may keep for itself (its pages are 2 MiB) after everything was given back."""
-
-
-@pytest.fixture(scope="session")
-def devices() -> int:
-    """How many GPUs there are; skips where the driver shows none."""
-    runtime = cupy.cuda.runtime
-    try:
-        count = int(runtime.getDeviceCount())
-    except runtime.CUDARuntimeError as error:
-        pytest.skip(f"the driver shows no device: {error}")
-    for gpu in range(count):
-        runtime.setDevice(gpu)
-        runtime.deviceSynchronize()  # makes the context, whose memory is not the tests' matter
-        _warm(gpu)
-    runtime.setDevice(0)
-    return count
-
-
-def _warm(gpu: int) -> None:
-    """Have the libraries load what they keep for good: kernels, the driver's own copies, torch.
-
-    What the first use of a copy inside a device takes (6 MiB on an H200 machine), and the first of
-    torch (94 MiB), is taken once in a process; a leak grows with every test.
-    """
-    source, back = np.ones(MIB, np.uint8), np.empty(MIB, np.uint8)
-    with cupy.cuda.Device(gpu), planner.Loader() as once:
-        for size in (1, SMALLEST, MIB):
-            here, there = cupy.zeros(size, cupy.uint8), cupy.zeros(size, cupy.uint8)
-            once.transfer(source[:size], here).result()
-            once.transfer(here, there).result()
-            once.transfer(there, back[:size]).result()
-            assert back[:size].all()
-    with suppress(ImportError):
-        import torch
-
-        if not torch.cuda.is_available():
-            return
-        device = f"cuda:{gpu}"
-        numbers = torch.arange(8, dtype=torch.float32).to(device)
-        half = torch.zeros(8, dtype=torch.bfloat16, device=device)
-        torch.equal(half, numbers.bfloat16())
-        torch.cuda.synchronize(device)
-
-
-def _free(gpu: int = 0) -> int:
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        torch.cuda.empty_cache()  # its allocator keeps what tensors have given back
-    with cupy.cuda.Device(gpu):
-        cupy.get_default_memory_pool().free_all_blocks()
-        return int(cupy.cuda.runtime.memGetInfo()[0])
 
 
 @pytest.fixture
-def pool(devices: int) -> Iterator[planner.Loader]:
-    """A loader; afterwards neither threads nor device memory are left."""
-    gc.collect()
-    free, threads = [_free(gpu) for gpu in range(devices)], active_count()
+def pool(_warm_torch: None) -> Iterator[planner.Loader]:
+    """A loader, which gives everything back when a test is through."""
     with planner.Loader() as found:
         yield found
-    gc.collect()
-    assert active_count() == threads
-    left = [before - _free(gpu) for gpu, before in enumerate(free)]
-    assert max(left) <= SLACK, f"bytes still allocated by device: {left}"
 
 
 def noise(size: int, seed: int = 3) -> NDArray[np.uint8]:
@@ -184,16 +122,16 @@ def test_the_memory_lives_as_long_as_its_last_view(pool: planner.Loader, tmp_pat
     held = write_weights(path, [("a", "U8", (64 * MIB,)), ("b", "U8", (7,))])
     pool.load(path)  # the ring and the streams are there
     gc.collect()
-    free = _free()
+    free = free_bytes(0)
     found = pool.load(path)
     array = cupy.from_dlpack(found["b"])
     del found
     gc.collect()
-    assert free - _free() >= 60 * MIB
+    assert free - free_bytes(0) >= 60 * MIB
     assert cupy.asnumpy(array).tobytes() == held["b"].tobytes()
     del array
     gc.collect()
-    assert free - _free() <= SLACK
+    assert free - free_bytes(0) <= SLACK
 
 
 def test_misaligned_tensors_are_copied_on_the_gpu(pool: planner.Loader, tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,17 +14,6 @@ from tests.helpers.machines import MIB, one_gpu
 
 cupy = pytest.importorskip("cupy", reason="the cuda backend needs CuPy")
 pytestmark = pytest.mark.gpu
-
-
-@pytest.fixture(autouse=True)
-def _device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Skips where the driver shows no device; scratch goes to the test's folder."""
-    runtime = cupy.cuda.runtime
-    try:
-        runtime.getDeviceCount()
-    except runtime.CUDARuntimeError as error:
-        pytest.skip(f"the driver shows no device: {error}")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 def run(words: dict[str, Any], **options: Any) -> Run:
