@@ -42,7 +42,11 @@ Taking a number is one call into C (`next` of a range iterator) and so needs no 
 
 
 def fill(chunks: Iterator[int], depth: int) -> Iterator[Op]:
-    """Pool, then engine."""
+    """Pool, then engine.
+
+    It is `pass_on` for one engine, kept apart: to ask for each chunk whether there are more engines
+    would cost a tenth of what the generator does (17 of 160 ns).
+    """
     slot = 0
     while True:
         yield WAIT, slot, NO_CHUNK
@@ -76,15 +80,15 @@ def drain(chunks: Iterator[int], depth: int) -> Iterator[Op]:
 
 def relay(chunks: Iterator[int], depth: int, engines: int = 2) -> Iterator[Op]:
     """Engine, then engine, and so on."""
-    slot = 0
+    codes, slot = tuple(range(DMA, DMA + engines)), 0
     while True:
         yield WAIT, slot, NO_CHUNK
         yield CLEAR, slot, NO_CHUNK
         chunk = next(chunks, NO_CHUNK)
         if chunk < 0:
             break
-        for k in range(engines):
-            yield DMA + k, slot, chunk
+        for code in codes:
+            yield code, slot, chunk
         slot = (slot + 1) % depth
     yield from _settle(slot, depth, further=True)
 
@@ -95,7 +99,7 @@ def pass_on(chunks: Iterator[int], depth: int, engines: int) -> Iterator[Op]:
     The worker fills the host's slot again while its last chunk is still on its way from GPU to
     GPU; only before the next chunk leaves for them it makes sure that the one before has gone.
     """
-    slot = 0
+    codes, slot = tuple(range(DMA, DMA + engines)), 0
     while True:
         yield WAIT, slot, NO_CHUNK
         chunk = next(chunks, NO_CHUNK)
@@ -103,8 +107,8 @@ def pass_on(chunks: Iterator[int], depth: int, engines: int) -> Iterator[Op]:
             break
         yield POOL, slot, chunk
         yield CLEAR, slot, NO_CHUNK
-        for k in range(engines):
-            yield DMA + k, slot, chunk
+        for code in codes:
+            yield code, slot, chunk
         slot = (slot + 1) % depth
     yield from _settle(slot, depth, further=True)
 

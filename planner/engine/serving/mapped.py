@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Final
 
 from planner.engine.backends.base import Backend, Lane
+from planner.engine.cutting import cuts
 from planner.engine.memory import PAGE, Mapping, round_up
 from planner.engine.ops import DMA, POOL, WAIT
 from planner.engine.serving.ends import FileEnd, MemoryEnd
@@ -87,16 +87,11 @@ def shape_of(room: int) -> Shape | None:
 
 def chunks_of(parts: Sequence[Part], piece: int) -> list[Chunk]:
     """Pieces that end where pages of the file end, so that no two registrations share one."""
-    found: list[Chunk] = []
-    for source, start, target, to, size in parts:
-        end = start + size
-        edges = [start, *range(start - start % PAGE + piece, end, piece), end]
-        found.extend(
-            (Part(source, low, target, to + low - start, high - low),)
-            for low, high in pairwise(edges)
-            if high > low
-        )
-    return found
+    return [
+        (Part(source, low, target, to + low - start, high - low),)
+        for source, start, target, to, size in parts
+        for low, high in cuts(start, start + size, piece, start % PAGE)
+    ]
 
 
 def map_files(parts: Sequence[Part], room: int) -> Maps:

@@ -7,9 +7,9 @@ both ends are one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
+from planner.engine.cutting import cuts
 from planner.engine.memory import PAGE
 from planner.engine.serving.ends import End, FileEnd
 
@@ -69,10 +69,9 @@ def chunks_of(parts: Sequence[Part], chunk: int) -> list[Chunk]:
     for part in joined(parts):
         source, start, target, to, size = part
         if size >= chunk:
-            edges = [0, *range(chunk - _behind_page(source, start, chunk), size, chunk), size]
             found += [
                 (Part(source, start + low, target, to + low, high - low),)
-                for low, high in pairwise(edges)
+                for low, high in cuts(0, size, chunk, _behind_page(source, start, chunk))
             ]
             continue
         room = -(-size // GRAIN) * GRAIN

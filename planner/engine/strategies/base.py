@@ -7,7 +7,7 @@ strategy contributes its stages; `Bound` says what lies on either side of a stag
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import Lock
@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import Final, Literal, Protocol
 
 from planner.engine.backends.base import Backend, Lane, Part
+from planner.engine.cutting import cuts
 from planner.engine.layout import Layout
 from planner.engine.memory import PAGE, Ring, copy_held, copy_memory, round_up
 from planner.engine.ops import Kind
@@ -41,6 +42,12 @@ class Chunks:
     lows: list[int]
     sizes: list[int]
 
+    @classmethod
+    def of(cls, stretches: Iterable[Iterable[tuple[int, int]]]) -> Chunks:
+        """The ranges, first byte and end, of one stretch of bytes after the other."""
+        found = [row for stretch in stretches for row in stretch]
+        return cls([low for low, _ in found], [high - low for low, high in found])
+
     def __len__(self) -> int:
         return len(self.lows)
 
@@ -55,14 +62,8 @@ def cut(size: int, chunk: int, borders: Sequence[int] = ()) -> Chunks:
     >>> cut(10, 4).sizes, cut(10, 4, [0, 5, 10]).sizes
     ([4, 4, 2], [4, 1, 4, 1])
     """
-    lows: list[int] = []
-    sizes: list[int] = []
     edges = sorted({0, size, *(b for b in borders if 0 < b < size)})
-    for low, high in pairwise(edges):
-        for at in range(low, high, chunk):
-            lows.append(at)
-            sizes.append(min(chunk, high - at))
-    return Chunks(lows, sizes)
+    return Chunks.of(cuts(low, high, chunk) for low, high in pairwise(edges))
 
 
 def cut_pages(size: int, chunk: int, pieces: Sequence[tuple[int, int]]) -> Chunks:
@@ -81,15 +82,8 @@ def cut_pages(size: int, chunk: int, pieces: Sequence[tuple[int, int]]) -> Chunk
 
     """
     step = round_up(max(chunk, 1), PAGE)
-    lows: list[int] = []
-    sizes: list[int] = []
-    for (low, phase), (high, _) in pairwise([*pieces, (size, 0)]):
-        edges = [low, *range(low - phase + step, high, step), high]
-        for start, end in pairwise(edges):
-            if end > start:
-                lows.append(start)
-                sizes.append(end - start)
-    return Chunks(lows, sizes)
+    rows = pairwise([*pieces, (size, 0)])
+    return Chunks.of(cuts(low, high, step, phase) for (low, phase), (high, _) in rows)
 
 
 def cut_source(source: Place, size: int, chunk: int, *, pages: bool = False) -> Chunks:
