@@ -17,10 +17,11 @@ from planner.engine.files import FileRanges, Sink
 from planner.engine.kept import Expected
 from planner.engine.layout import Layout
 from planner.engine.memory import PAGE, HostBuffer
+from planner.engine.passing import sweep
 from planner.engine.pattern import BLOCK, Pattern
 from planner.engine.places import DevicePlace, FilePlace, HostPlace, MappedPlace, Place, SinkPlace
 from planner.engine.room import managing_gpu, require_gathering, require_memory, require_pages
-from planner.engine.scratch import Scratch, folder_of, require_space
+from planner.engine.scratch import Scratch, folder_of, own_path, require_space
 from planner.engine.task import Task
 from planner.engine.verify import from_files, from_pattern
 from planner.machine.schema import Disk, Hbm, Machine
@@ -159,7 +160,9 @@ class _Maker:
             if flow.sink is not None:
                 sink = Sink(flow.sink, overwrite=self.options.overwrite, durable=flow.fsync)
             else:
-                name = Scratch(folder_of(node.path), need.name, need.size, self.pattern).path
+                folder = folder_of(node.path)
+                sweep(folder)
+                name = own_path(folder, need.name)
                 sink = Sink(str(name), overwrite=True, durable=flow.fsync)
             require_space(sink.path.parent, need.size)
             self.undo.callback(sink.discard)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from planner.engine.memory import PAGE
+from planner.engine.passing import hold
 from planner.errors import ExecutionError, InputError, UnavailableError
 
 if TYPE_CHECKING:
@@ -197,6 +198,7 @@ class Sink:
             self.fd = os.open(self.part, flags, 0o644)
         except OSError as error:
             raise InputError(f"{self.part} cannot be written: {error.strerror}") from error
+        hold(self.fd)
 
     def publish(self) -> None:
         """Give the file its name."""

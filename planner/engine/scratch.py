@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from planner.engine.memory import HostBuffer
+from planner.engine.passing import hold, passing_path, sweep
 from planner.engine.pattern import BLOCK, Pattern
 from planner.errors import InfeasibleError
 from planner.plan.schema import FileSource
@@ -41,22 +42,32 @@ def require_space(folder: Path, size: int) -> None:
         )
 
 
+def own_path(folder: Path, label: str) -> Path:
+    """A name in the folder for a file that lives as long as the run."""
+    return passing_path(folder, _words(label))
+
+
+def _words(label: str) -> str:
+    """The label in letters and digits."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")
+
+
 class Scratch:
     """A file of incompressible bytes in a folder.
 
     With `keep` it has a name that later runs find again, and `close` leaves it; without, the name
-    is this process's own and `close` removes the file. A kept file that a run found is left.
+    is its own and `close` removes the file, or a later run does where this one is killed. A kept
+    file that a run found is left.
     """
 
     def __init__(
         self, folder: Path, label: str, size: int, pattern: Pattern, *, keep: bool = False
     ) -> None:
-        words = re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")
-        kept = folder / f".planner-scratch-{words}-{size}"
+        kept = folder / f".planner-scratch-{_words(label)}-{size}"
         self.found = kept.is_file() and kept.stat().st_size == size
-        own = folder / f".planner-scratch-{os.getpid()}-{words}"
-        self.path = kept if keep or self.found else own
+        self.path = kept if keep or self.found else own_path(folder, label)
         self.size, self.pattern, self.keep = size, pattern, keep
+        self._fd = -1
 
     def write(self, *, sync: bool) -> FileSource:
         """Write the whole pattern, and bring it to the disk if asked; a kept file is used again.
@@ -66,21 +77,26 @@ class Scratch:
         source = FileSource(path=str(self.path), offset=0, size_bytes=self.size)
         if self.found:
             return source
+        sweep(self.path.parent)
         require_space(self.path.parent, self.size)
         block = HostBuffer(min(BLOCK, max(self.size, 1)))
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         try:
-            with self.path.open("wb", buffering=0) as file:
-                for at in range(0, self.size, BLOCK):
-                    length = min(BLOCK, self.size - at)
-                    self.pattern.write(block.array[:length], at)
-                    _write_all(file.fileno(), block.view[:length])
-                if sync:
-                    os.fsync(file.fileno())
+            self._fd = os.open(self.path, flags, 0o644)
+            hold(self._fd)
+            for at in range(0, self.size, BLOCK):
+                length = min(BLOCK, self.size - at)
+                self.pattern.write(block.array[:length], at)
+                _write_all(self._fd, block.view[:length])
+            if sync:
+                os.fsync(self._fd)
         except BaseException:
             self.remove()
             raise
         finally:
             block.close()
+            if self.keep:
+                self._let_go()
         return source
 
     def close(self) -> None:
@@ -92,6 +108,13 @@ class Scratch:
         """Remove the file, if it is there."""
         with contextlib.suppress(FileNotFoundError):
             self.path.unlink()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Close the file, if it is open, and with it give its lock back."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 def _write_all(fd: int, view: memoryview) -> None:

@@ -209,6 +209,7 @@ def open_arena(
         first = [_fresh(team, min(size, FRESH))]
         listener.note(f"calibrating: scratch file in {folder}")
         file = Scratch(inside, "warm", size, Pattern(1))
+        undo.callback(file.close)
         file.write(sync=False)
         cold, write = _cold(inside, size, scope, file.path)
         first.append(write)

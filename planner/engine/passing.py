@@ -1,0 +1,83 @@
+"""Files of a run that nobody needs after it: named, held while it lives, removed if it was killed.
+
+Whoever makes such a file holds a lock (flock) on it, which the kernel takes back however the
+process ends. So a file whose lock can be had belongs to nobody, whatever process has its number by
+now. A lock need not be seen from another computer that has the same folder, so a file also names
+the boot of the computer that made it, and only files of this boot are looked at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import secrets
+import stat
+import time
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+AGE_S: Final = 60.0
+"""Seconds since the last write from which a file may be taken for left behind: whoever has made one
+needs a moment to lock it."""
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+"""Another number after each start, the same for all containers of a kernel: random(4)."""
+_NAME: Final = re.compile(r"\.{1,2}planner-scratch-\d+-.*-([0-9a-f]{8})-[0-9a-f]{6}\.tmp(\..*)?")
+"""What `passing_path` makes, and what `files.Sink` writes beside it."""
+
+
+@cache
+def _boot() -> str | None:
+    """Eight digits of this boot's number, `None` where the kernel has none."""
+    try:
+        return _BOOT.read_text(encoding="ascii")[:8]
+    except OSError:
+        return None
+
+
+def passing_path(folder: Path, label: str) -> Path:
+    """A name in the folder that no other file has, made of the process and a label."""
+    boot = _boot() or "0" * 8
+    return folder / f".planner-scratch-{os.getpid()}-{label}-{boot}-{secrets.token_hex(3)}.tmp"
+
+
+def hold(fd: int) -> None:
+    """Lock an open file until it is closed, where the file system can; nobody waits for it."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def sweep(folder: Path) -> list[Path]:
+    """Remove what killed runs of this user have left in the folder; returns what went."""
+    boot = _boot()
+    if boot is None:
+        return []
+    gone = []
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            match = _NAME.fullmatch(entry.name)
+            if match is not None and match[1] == boot and _remove(entry.path):
+                gone.append(Path(entry.path))
+    return gone
+
+
+def _remove(path: str) -> bool:
+    """Remove the file if nobody holds it."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        found = os.fstat(fd)
+        mine = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+        if not mine or time.time() - found.st_mtime < AGE_S:
+            return False
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises where somebody holds it
+        Path(path).unlink()
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True

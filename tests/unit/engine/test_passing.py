@@ -1,0 +1,149 @@
+"""Scratch files of killed runs go with the next run; those of others stay."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from planner.engine import passing
+from planner.engine.files import Sink
+from planner.engine.passing import AGE_S, sweep
+from planner.engine.pattern import Pattern
+from planner.engine.scratch import Scratch, own_path
+
+SIZE = 4096
+HOLDER = """
+import sys
+from pathlib import Path
+from planner.engine.files import Sink
+from planner.engine.pattern import Pattern
+from planner.engine.scratch import Scratch, own_path
+folder = Path(sys.argv[1])
+scratch = Scratch(folder, "weights/a", 4096, Pattern(1))
+scratch.write(sync=False)
+sink = Sink(str(own_path(folder, "out")), overwrite=True)
+sink.fresh()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def holder(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process with a scratch file and a sink, until it is killed."""
+    command = [sys.executable, "-c", HOLDER, str(folder)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def aged(folder: Path) -> list[Path]:
+    """All files of the folder, now last written a minute and a second ago."""
+    found = sorted(folder.iterdir())
+    for path in found:
+        then = time.time() - AGE_S - 1
+        os.utime(path, (then, then))
+    return found
+
+
+def test_what_a_killed_run_leaves_goes_with_the_next_one(tmp_path: Path) -> None:
+    with holder(tmp_path) as process:
+        left = aged(tmp_path)
+        assert len(left) == 2  # a scratch file and a sink that is being written
+        assert sweep(tmp_path) == []  # however old they are: the process lives and holds them
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert sorted(tmp_path.iterdir()) == left
+        new = Scratch(tmp_path, "weights/a", SIZE, Pattern(1))
+        new.write(sync=False)
+        assert list(tmp_path.iterdir()) == [new.path]
+        new.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_was_just_made_stays(tmp_path: Path) -> None:
+    """Its maker may be about to lock it."""
+    path = own_path(tmp_path, "f")
+    path.write_bytes(b"x")
+    assert sweep(tmp_path) == []
+    aged(tmp_path)
+    assert sweep(tmp_path) == [path]
+
+
+def test_files_of_another_computer_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its locks may not be seen here, where a folder is shared."""
+    monkeypatch.setattr(passing, "_boot", lambda: "0123abcd")
+    path = own_path(tmp_path, "f")
+    path.write_bytes(b"x")
+    aged(tmp_path)
+    monkeypatch.setattr(passing, "_boot", lambda: "4567abcd")
+    assert sweep(tmp_path) == []
+    monkeypatch.setattr(passing, "_boot", lambda: "0123abcd")
+    assert sweep(tmp_path) == [path]
+
+
+def test_without_a_number_of_the_boot_nothing_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passing, "_boot", lambda: None)
+    own_path(tmp_path, "f").write_bytes(b"x")
+    aged(tmp_path)
+    assert sweep(tmp_path) == []
+
+
+def test_files_of_another_user_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own_path(tmp_path, "f").write_bytes(b"x")
+    aged(tmp_path)
+    other = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: other)
+    assert sweep(tmp_path) == []
+
+
+def test_what_is_no_scratch_file_stays(tmp_path: Path) -> None:
+    """Kept files, whatever the flow's name looks like, links, folders and anything else."""
+    label = own_path(tmp_path, "f").name
+    kept = Scratch(tmp_path, label, SIZE, Pattern(1), keep=True)
+    kept.write(sync=False)
+    kept.close()
+    (tmp_path / "data").write_bytes(b"x")
+    own_path(tmp_path, "link").symlink_to(tmp_path / "data")
+    own_path(tmp_path, "folder").mkdir()
+    (tmp_path / ".planner-scratch-12-f").write_bytes(b"x")
+    left = aged(tmp_path)
+    assert sweep(tmp_path) == []
+    assert sorted(tmp_path.iterdir()) == left
+
+
+def test_a_sink_of_a_flow_without_a_file_can_be_told(tmp_path: Path) -> None:
+    """It is written beside its name, which is told as well once nobody holds it."""
+    sink = Sink(str(own_path(tmp_path, "out")), overwrite=True)
+    sink.fresh()
+    aged(tmp_path)
+    assert sweep(tmp_path) == []
+    os.close(sink.fd)
+    sink.fd = -1
+    assert sweep(tmp_path) == [sink.part]
+    sink.discard()
+
+
+def test_a_file_that_is_closed_lets_go_of_its_descriptor(tmp_path: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        scratch = Scratch(tmp_path, "f", SIZE, Pattern(1))
+        scratch.write(sync=True)
+        scratch.close()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
