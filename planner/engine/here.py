@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +24,7 @@ from planner.engine.calibration.ledger import Ledger
 from planner.engine.folder import cache_folder
 from planner.errors import InputError
 from planner.machine.discover import discover
+from planner.machine.observation import Calibration
 from planner.machine.schema import Disk, Hbm, Machine
 
 if TYPE_CHECKING:
@@ -40,18 +40,23 @@ POLL: Final = 0.1
 """Seconds between two looks at the lock."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """A calibration in the cache."""
-
-    machine: Machine
-    at: float
-
-
 def kept(backend: str) -> Machine | None:
     """This computer as it was calibrated for the backend; `None` where it was not."""
     found = _read(_path(calibration.backend_name(backend)), None)
     return None if found is None else found.machine
+
+
+def calibrations(backend: str) -> tuple[Calibration | None, tuple[Calibration, ...]]:
+    """The calibration that holds here, and those in the cache that do not, the newest first.
+
+    The others were made with another kernel or driver, within other limits or on another disk.
+    """
+    chosen = calibration.backend_name(backend)
+    path = _path(chosen)
+    beside = sorted(path.parent.glob(f"here-*-{chosen}-v{LAYOUT}.json"))
+    found = [_read(other, None) for other in beside if other != path]
+    others = sorted((one for one in found if one is not None), key=lambda one: -one.at_s)
+    return _read(path, None), tuple(others)
 
 
 def here(
@@ -90,7 +95,7 @@ def here(
     path = _path(chosen)
     found = None if recalibrate else _read(path, progress)
     if found is not None and _suits(found.machine, emulate_gpus):
-        _say(progress, f"this computer, calibrated {age(time.time() - found.at)} ago")
+        _say(progress, f"this computer, calibrated {age(time.time() - found.at_s)} ago")
         return _with_scratch_here(found.machine)
     began = time.time()
     with _alone(path.with_suffix(".lock")):
@@ -98,7 +103,7 @@ def here(
         found = _read(path, None)
         if (
             found is not None
-            and found.at > began
+            and found.at_s > began
             and not full
             and _suits(found.machine, emulate_gpus)
         ):
@@ -228,7 +233,7 @@ def _suits(machine: Machine, emulate_gpus: int | None) -> bool:
     return len(gpus) == emulate_gpus and all(gpu.emulated for gpu in gpus)
 
 
-def _read(path: Path, progress: Progress | None) -> _Kept | None:
+def _read(path: Path, progress: Progress | None) -> Calibration | None:
     """The calibration in a file, `None` if there is none or it is damaged."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -236,7 +241,7 @@ def _read(path: Path, progress: Progress | None) -> _Kept | None:
         return None
     try:
         body: Any = json.loads(text)
-        return _Kept(Machine.model_validate(body["machine"]), float(body["calibrated_at_s"]))
+        return Calibration(Machine.model_validate(body["machine"]), float(body["calibrated_at_s"]))
     except (ValueError, KeyError, TypeError, ValidationError) as error:
         reason = str(error).splitlines()[0]
         _say(progress, f"{path} is damaged ({reason}): this computer is measured anew")

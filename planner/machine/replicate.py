@@ -126,7 +126,7 @@ def written_out(machine: Machine) -> Machine:
     if not machine.replicate:
         return machine
     parts = sum(members(machine, name) for name in machine.nodes)
-    parts += sum(_links_of(machine, name, link) for name, link in machine.links.items())
+    parts += sum(links_of(machine, name, link) for name, link in machine.links.items())
     if parts > MOST_PARTS:
         raise InfeasibleError(
             f"{machine.name} has {parts} places and links; up to {MOST_PARTS} a plan may name "
@@ -149,7 +149,8 @@ def written_out(machine: Machine) -> Machine:
     return machine.model_copy(update=update)
 
 
-def _links_of(machine: Machine, name: str, link: Link) -> int:
+def links_of(machine: Machine, name: str, link: Link) -> int:
+    """How many links a name stands for; one that joins a class to itself joins every two."""
     count = members(machine, name)
     if not _joins_itself(link):
         return count

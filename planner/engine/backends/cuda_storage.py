@@ -13,14 +13,14 @@ from typing import Any, Final
 from planner.engine.backends.base import DeviceBuffer
 from planner.errors import ExecutionError
 
-_DRIVER: Final = Path("/proc/driver/nvidia-fs/stats")
+DRIVER: Final = Path("/proc/driver/nvidia-fs/stats")
 """Exists while the kernel's module nvidia-fs is loaded: GPUDirect Storage Installation and
 Troubleshooting Guide (https://docs.nvidia.com/gpudirect-storage/troubleshooting-guide/)."""
 
 
 def no_storage() -> str | None:
     """Why GPUs cannot read files directly here, or `None`."""
-    if not _DRIVER.exists():
+    if not DRIVER.exists():
         return "the kernel has no GPUDirect Storage driver (module nvidia-fs)"
     try:
         import kvikio

@@ -171,9 +171,9 @@ def _kvikio(monkeypatch: pytest.MonkeyPatch, mode: object, *, real: bool) -> Non
 def test_storage_is_waived_with_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cuda_storage, "_DRIVER", tmp_path / "none")
+    monkeypatch.setattr(cuda_storage, "DRIVER", tmp_path / "none")
     assert "module nvidia-fs" in str(cuda_storage.no_storage())
-    monkeypatch.setattr(cuda_storage, "_DRIVER", tmp_path)
+    monkeypatch.setattr(cuda_storage, "DRIVER", tmp_path)
     monkeypatch.setitem(sys.modules, "kvikio", None)
     assert "KvikIO is not installed" in str(cuda_storage.no_storage())
     _kvikio(monkeypatch, SimpleNamespace(name="ON"), real=True)
