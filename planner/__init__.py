@@ -34,6 +34,7 @@ _HOME: Final = {
     "PlanError": "planner.errors",
     "PlannerError": "planner.errors",
     "Run": "planner.results",
+    "Topo": "planner.results.topo",
     "Tensor": "planner.engine.serving.tensors",
     "TensorMap": "planner.engine.serving.tensors",
     "TransferFuture": "planner.engine.serving.future",
@@ -51,6 +52,7 @@ _HOME: Final = {
     "load_plan": "planner.plan.load",
     "release": "planner.engine.load",
     "sweep": "planner.review.sweep",
+    "topo": "planner.review.topo",
     "transfer": "planner.engine.load",
 }
 """Where each public name is defined."""
@@ -75,6 +77,7 @@ __all__ = [
     "Sweep",
     "Tensor",
     "TensorMap",
+    "Topo",
     "TransferFuture",
     "UnavailableError",
     "Verdict",
@@ -90,6 +93,7 @@ __all__ = [
     "load_plan",
     "release",
     "sweep",
+    "topo",
     "transfer",
 ]
 
@@ -124,9 +128,11 @@ if TYPE_CHECKING:
     )
     from planner.results.diff import Diff as Diff
     from planner.results.sweep import Sweep as Sweep
+    from planner.results.topo import Topo as Topo
     from planner.review.answers import check as check, estimate as estimate, execute as execute
     from planner.review.sides import diff as diff
     from planner.review.sweep import sweep as sweep
+    from planner.review.topo import topo as topo
 
 
 def __getattr__(name: str) -> Any:

@@ -186,6 +186,17 @@ def test_a_calibration(
     golden.check("calibrate/h200-sxm-1.txt", out)
 
 
+@pytest.mark.parametrize("view", ["matrix", "tree"])
+@pytest.mark.parametrize("machine", ["h200-sxm-2", "plans/machines/cluster-64x8.yaml"])
+def test_a_topology(
+    machine: str, view: str, golden: Golden, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["topo", "--machine", machine, "--view", view, "--width", "100"]) == ExitCode.DONE
+    out, err = capsys.readouterr()
+    assert err == ""
+    golden.check(f"topo/{Path(machine).stem}.{view}.txt", out)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_schema_is_the_one_that_is_published(
     kind: str, capsys: pytest.CaptureFixture[str]

@@ -176,7 +176,8 @@ def test_version(installed: Installed) -> None:
 def test_every_verb_explains_itself(installed: Installed) -> None:
     listing = installed.prints("--help").partition("Verbs:\n")[2].partition("\n\n")[0]
     verbs = re.findall(r"^  (\w+)  ", listing, flags=re.MULTILINE)
-    assert {"calibrate", "check", "estimate", "execute", "report", "schema"} <= set(verbs)
+    known = {"calibrate", "check", "estimate", "execute", "report", "schema", "topo"}
+    assert known <= set(verbs)
     for verb in verbs:
         assert f"planner {verb}" in installed.prints(verb, "--help")
 
@@ -203,6 +204,13 @@ def test_estimate(installed: Installed) -> None:
 def test_execute_on_the_virtual_clock(installed: Installed) -> None:
     result = json.loads(installed.prints("execute", "plan.yaml", "--backend", "null", "--json"))
     assert result["format"].startswith("planner.run/")
+
+
+def test_topo_of_the_catalogue_and_of_this_computer(installed: Installed) -> None:
+    assert "gpu1" in installed.prints("topo", "--machine", "h200-sxm-2")
+    found = json.loads(installed.prints("topo", "--json"))
+    assert found["format"].startswith("planner.topo/")
+    assert "host0" in [node["name"] for node in found["nodes"]]
 
 
 def test_report_finds_its_templates(installed: Installed) -> None:

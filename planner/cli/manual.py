@@ -28,6 +28,7 @@ _OF_VERB: Final[dict[str, tuple[int, ...]]] = {
     "diff": (0, 3, 6, 10, 11, 12),
     "sweep": (0, 3, 4, 5, 10),
     "calibrate": (0, 3, 5, 6),
+    "topo": (0, 3),
     "history": (0, 3, 6, 11),
     "report": (0, 3),
     "schema": (0, 3),
@@ -67,6 +68,11 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("planner calibrate", "measure this computer for machine: here"),
         ("planner calibrate --full -o node.yaml", "everything, and a file that plans can name"),
         ("planner calibrate --link pcie0", "one link again"),
+    ),
+    "topo": (
+        ("planner topo", "this computer, as it was calibrated, else as the system tells"),
+        ("planner topo plan.yaml --view tree", "the machine of a plan"),
+        ("planner topo --machine h200-sxm-2 --json", "for a program"),
     ),
     "history": (
         ("planner history", "trends of all plans and hops"),

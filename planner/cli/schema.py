@@ -11,7 +11,7 @@ from planner.cli.options import verb
 from planner.errors import ExitCode
 
 Kind = Annotated[
-    Literal["plan", "machine", "estimate", "run", "check", "diff", "history", "sweep"],
+    Literal["plan", "machine", "estimate", "run", "check", "diff", "history", "sweep", "topo"],
     typer.Option("--of", help="Of what."),
 ]
 

@@ -17,6 +17,7 @@ _MODELS: Final = {
     "diff": ("planner.results.diff", "Diff"),
     "history": ("planner.results.history", "History"),
     "sweep": ("planner.results.sweep", "Sweep"),
+    "topo": ("planner.results.topo", "Topo"),
 }
 
 _WRITTEN: Final = ("plan", "machine")

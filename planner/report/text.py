@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 from planner.report.style import Style
-from planner.results import CheckResult, Estimate, Run
+from planner.results import Estimate
 
 if TYPE_CHECKING:
+    from planner.results import CheckResult, Run
     from planner.results.diff import Diff
     from planner.results.history import History
     from planner.results.sweep import Sweep
+    from planner.results.topo import Topo
+
+_PAGES: Final = {
+    "planner.run/1": ("planner.report.run", "run_text"),
+    "planner.check/1": ("planner.report.check", "check_text"),
+    "planner.diff/1": ("planner.report.diff", "diff_text"),
+    "planner.history/1": ("planner.report.history", "history_text"),
+    "planner.sweep/1": ("planner.report.sweep", "sweep_text"),
+    "planner.topo/1": ("planner.report.topo", "topo_text"),
+}
+"""What writes the page of each other format."""
 
 
 def text(
-    result: Estimate | Run | CheckResult | Diff | History | Sweep,
+    result: Estimate | Run | CheckResult | Diff | History | Sweep | Topo,
     style: Style | None = None,
     *,
     explain: bool = False,
@@ -25,7 +38,8 @@ def text(
     Parameters
     ----------
     result
-        an estimate, a run, a comparison, what a check found, a history, or a sweep.
+        an estimate, a run, a comparison, what a check found, a history, a sweep, or a
+        machine as one can look at it.
     style
         width, colour and characters; 100 columns without colour if `None`.
     explain
@@ -39,22 +53,6 @@ def text(
         from planner.report.estimate import estimate_text
 
         return estimate_text(result, page, explain=explain, saved=saved)
-    if isinstance(result, Run):
-        from planner.report.run import run_text
-
-        return run_text(result, page, saved=saved)
-    if isinstance(result, CheckResult):
-        from planner.report.check import check_text
-
-        return check_text(result, page, saved=saved)
-    if result.format == "planner.history/1":  # its class loads only with one
-        from planner.report.history import history_text
-
-        return history_text(result, page, saved=saved)
-    if result.format == "planner.sweep/1":
-        from planner.report.sweep import sweep_text
-
-        return sweep_text(result, page, saved=saved)
-    from planner.report.diff import diff_text
-
-    return diff_text(result, page, saved=saved)
+    module, name = _PAGES[result.format]
+    write = getattr(import_module(module), name)
+    return str(write(result, page, saved=saved))

@@ -66,6 +66,7 @@ FORMATS: dict[str, str] = {
     "planner.diff/1": "planner.results.diff",
     "planner.history/1": "planner.results.history",
     "planner.sweep/1": "planner.results.sweep",
+    "planner.topo/1": "planner.results.topo",
 }
 """Every format that is emitted, and its home; those not imported above load when they are needed:
 an estimate's start shall not wait for them."""

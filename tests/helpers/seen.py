@@ -1,0 +1,116 @@
+"""A computer as it was seen: two GPUs with NVLink, all well, unless a test says otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from planner.machine.discover import Discovery
+from planner.machine.discover_details import GpuDetails
+from planner.machine.discover_gpus import Gpu
+from planner.machine.discover_health import Health
+from planner.machine.discover_pairs import GpuPair, NvLinks
+from planner.machine.load import load_machine
+from planner.machine.observation import (
+    Calibration,
+    Cuda,
+    Observation,
+    Scratch,
+    Storage,
+    Strain,
+)
+from planner.machine.schema import Machine
+from planner.machine.system import Cache, FileSystem, NumaNode
+
+GB = 10**9
+GIB = 1 << 30
+NOW = 1_796_000_000.0
+"""2026-11-29, seconds since 1970."""
+DAY = 86400.0
+
+
+def gpu(index: int, **changes: Any) -> Gpu:
+    """One H200 that idles: its link shows generation 1."""
+    base = Gpu(
+        index,
+        "NVIDIA H200",
+        f"GPU-{index}",
+        141 * GB,
+        bus=f"00000000:0{index + 1}:00.0",
+        numa=0,
+        generation=1,
+        width=16,
+        max_generation=5,
+        max_width=16,
+    )
+    return replace(base, **changes)
+
+
+def discovery(**changes: Any) -> Discovery:
+    """32 cores, 256 GiB, two GPUs, no limits."""
+    base = Discovery(
+        cores=32,
+        quota=None,
+        cpu="Xeon X",
+        cache=Cache(300 << 20, 1),
+        numa=(NumaNode(0, tuple(range(32)), 256 * GIB),),
+        memory_bytes=256 * GIB,
+        memory_limit_bytes=None,
+        locked_limit_bytes=None,
+        huge_pages="madvise",
+        kernel="6.8.0",
+        filesystem=FileSystem("/", "ext4", "/dev/vda1", 500 * GB, 1000 * GB),
+        gpus=(gpu(0), gpu(1)),
+        driver="580.159",
+        no_gpu=None,
+    )
+    return replace(base, **changes)
+
+
+def details(**changes: Any) -> GpuDetails:
+    """18 NVLinks between the two, peer access, nothing wrong."""
+    links = NvLinks(18, 4, ("switch",) * 18)
+    base = GpuDetails(
+        links=(links, links),
+        pairs=(GpuPair(0, 1, nvlinks=18, generation=4, near="far", peer=True),),
+        health=tuple(
+            Health(k, 141 * GB, GB, 0, 0, 0, pending=False, failed=False, slowed=(), replays=0)
+            for k in range(2)
+        ),
+        cuda=13000,
+    )
+    return replace(base, **changes)
+
+
+def calibrated() -> Machine:
+    """`h200-sxm-2` as a calibration of this computer would be."""
+    machine = load_machine("h200-sxm-2")
+    return machine.model_copy(
+        update={"name": "here", "hardware": {"kernel": "6.8.0", "driver": "580.159"}}
+    )
+
+
+def observation(**changes: Any) -> Observation:
+    """All is well and was seen."""
+    base = Observation(
+        name="here",
+        host="box",
+        now_s=NOW,
+        about=discovery(),
+        details=details(),
+        cuda=Cuda(driver_library=True, cupy="14.2.0", runtime=12090, driver=13000, devices=2),
+        adapters=(),
+        scratch=Scratch("/tmp"),  # noqa: S108 - a name, nothing is written
+        strain=Strain(
+            swap_bytes=0,
+            swap_used_bytes=0,
+            pressure=0.0,
+            online_cpus=32,
+            allowed_cpus=32,
+            memory_nodes=(0,),
+        ),
+        iommu=0,
+        storage=Storage(module=True, kvikio=True),
+        calibration=Calibration(calibrated(), NOW - DAY),
+    )
+    return replace(base, **changes)
