@@ -63,6 +63,7 @@ def _stages(crossing: Crossing, _shape: Shape) -> tuple[Stage, ...]:
             "engine",
             lambda length: length * per_byte,
             lag=curve.latency,
+            idle=curve.idle,
             charges=charges,
             cause="queue_depth" if bound else "bandwidth",
         ),

@@ -42,6 +42,7 @@ def _faults(crossing: Crossing, _shape: Shape) -> tuple[Stage, ...]:
             "engine",
             lambda length: length * per_byte,
             lag=curve.latency,
+            idle=curve.idle,
             charges=charges | {resource: per_byte},
             cause="page_faults",
         ),

@@ -120,3 +120,10 @@ def test_what_a_gpu_reads_in_place_it_cannot_hand_on() -> None:
     names = [way.names for way in ways(Topology(machine), need)]
     assert ("zero_copy",) in names
     assert [name for name in names if "zero_copy" in name and len(name) > 1] == []
+
+
+def test_a_run_pays_the_pause_before_it_once_however_often_it_reads() -> None:
+    # 70 us until caller, GPU and link are awake; each read is 4 GB / 8 GB/s.
+    sleepy = changed(machine(), {f"{UP}.curves.zero_copy": affine(8e9, 20e-6) | {"idle": 70e-6}})
+    need = upload(4 * GB, "mapped", use=Use(1.0, 10, "dense"))
+    assert by(sleepy, need, "zero_copy").steady == pytest.approx(90e-6 + 5.0)

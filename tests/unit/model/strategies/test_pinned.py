@@ -6,8 +6,8 @@ import pytest
 
 from planner.machine.schema import Machine
 from planner.model.need import Need
-from tests.helpers.machines import GB, affine, one_gpu
-from tests.helpers.variants import UP, by, changed, every, reason, upload
+from tests.helpers.machines import GB, affine, every_way, one_gpu
+from tests.helpers.variants import READ, UP, by, changed, every, load, reason, upload
 
 
 def machine(**parts: object) -> Machine:
@@ -98,6 +98,21 @@ def test_memory_is_registered_chunk_by_chunk_ahead() -> None:
     both = changed(host, {"nodes.host0.register_memory": affine(4e9)})
     found = by(both, upload(4 * GB), "registered_chunks")
     assert found.steady == pytest.approx(1.0, rel=0.01)
+
+
+def test_registration_holds_the_lock_that_others_need_to_queue_copies() -> None:
+    # At 5 GB/s each byte takes 0.2 ns of registering, and so long nobody else queues a copy.
+    found = by(one_gpu(setup={"register": 5e9}), upload(4 * GB), "registered_chunks")
+    stage = found.way.movements[0].stages(found.shapes[0])[0]
+    assert stage.charges["host0.dispatch"] == pytest.approx(0.2e-9)
+    # What waits for the disk waits before the driver has been called: 1/(1 GB/s) on top.
+    host = changed(
+        every_way(), {f"{READ}.curves.mmap": affine(1e9), "nodes.host0.setup.map_touch": 100e9}
+    )
+    cold = by(host, load(4 * GB, cached=0.0), "mmap", "registered_chunks")
+    ahead = cold.way.movements[0].stages(cold.shapes[0])[0]
+    assert ahead.charges["host0.dispatch"] == pytest.approx(1 / 40e9, rel=1e-3)
+    assert ahead.charges["host0.register"] == pytest.approx(1 / 40e9 + 1e-9, rel=1e-3)
 
 
 def test_the_figures_come_from_the_links_own_curves() -> None:
