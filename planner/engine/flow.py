@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
+from planner.engine.awake import Waker
 from planner.engine.backends.base import Backend
 from planner.engine.durable import brought_to_disk
 from planner.engine.ends import THREADS, Ends, lead_of
@@ -96,6 +97,11 @@ class FlowRunner:
     def open(self) -> None:
         """Make ready what is never timed."""
         self.in_place.open()
+
+    def wake(self, waker: Waker) -> None:
+        """Wake the engines of the first movement, where they are known; never timed."""
+        if self.transfers:
+            waker(self.transfers[0].engines())
 
     def rewind(self) -> None:
         """Undo what a run has moved or registered for itself; never timed."""

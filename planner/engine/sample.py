@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from time import perf_counter
 
 from planner.engine.flow import FlowSample
@@ -21,13 +21,19 @@ class Task:
     """A flow or a compute block: what it waits for, and what it does.
 
     `work` keeps the pace that it is given. A flow returns its sample, a compute block the start and
-    the end of each run.
+    the end of each run. `wake` makes ready what sleeps; it is called before the clock starts.
     """
 
     name: str
     gate: Gate
     start: float
     work: Callable[[Pace], FlowSample | list[Interval]]
+    wake: Callable[[], None] | None = None
+
+    @property
+    def early(self) -> bool:
+        """Whether it begins with the plan."""
+        return self.gate.open and self.start <= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +61,29 @@ class _Course:
         self.compute: dict[str, tuple[Interval, ...]] = {}
         self.spans: dict[str, tuple[float, float]] = {}
         self.begun = perf_counter()
+        # What begins with the plan begins together, when all of it is awake.
+        self._asleep = sum(task.early and task.wake is not None for task in tasks)
+        self._woken = Event()
+        self._guard = Lock()
+        if not self._asleep:
+            self._woken.set()
+
+    def _wake(self, task: Task) -> None:
+        """Wake what the task needs; who waits for no other task waits until all are awake."""
+        if task.early and task.wake is not None:
+            task.wake()
+            with self._guard:
+                self._asleep -= 1
+                if not self._asleep:
+                    self.begun = perf_counter()
+                    self._woken.set()
+        if task.gate.open and not self._woken.is_set():
+            self.stop.wait(self._woken)
 
     def follow(self, task: Task) -> None:
         """Wait for the task's turn, do it, and let others know."""
         try:
+            self._wake(task)
             self.turns.wait(task.gate.before_all())
             self.stop.sleep_until(self.begun + task.start)
             start = perf_counter()

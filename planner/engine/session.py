@@ -10,6 +10,7 @@ from itertools import combinations
 from typing import Final, Literal, cast
 
 from planner.engine import pagecache
+from planner.engine.awake import Waker
 from planner.engine.backends import Backend
 from planner.engine.budget import Buckets, Budgeted, Ledger, buckets_of
 from planner.engine.compute import Blocks
@@ -117,6 +118,7 @@ class Session:
         self._buckets: dict[str, Buckets] = {}
         self._gates: dict[str, Gate] = {}
         self._precedence: Precedence | None = None
+        self._wakers: dict[str, Waker] = {}
         self._works: dict[str, Callable[[Pace], list[Interval]]] = {}
         self._undo = contextlib.ExitStack()
 
@@ -231,7 +233,7 @@ class Session:
         for turn in range(max(1, warmup + samples)):
             self._prepare(POISONS[turn % len(POISONS)])
             self.device.start_clock()
-            found = run_once(self._tasks(), self.stop, self._poll)
+            found = run_once(self._tasks(first=turn == 0), self.stop, self._poll)
             for releaser in self._releasers.values():
                 releaser.flush()
             for name, sample in found.flows.items():
@@ -297,19 +299,30 @@ class Session:
         written = self.plan.flows[flow.demand.flow].cache
         return written if isinstance(written, float) else None
 
-    def _tasks(self) -> list[Task]:
+    def _tasks(self, *, first: bool = False) -> list[Task]:
+        """Flows and blocks; before the first sample nothing is woken: it pays for that itself."""
         tasks = [
             Task(
                 name,
                 self._gates[name],
                 flow.demand.start,
                 partial(sampled, flow.runner, self._lean),
+                None if first else self._wake(name, flow.runner),
             )
             for name, flow in self.flows.items()
         ]
         for name, block in self.plan.compute.items():
             tasks.append(Task(name, self._gates[name], block.start, self._works[name]))
         return tasks
+
+    def _wake(self, name: str, runner: FlowRunner | Follower) -> Callable[[], None] | None:
+        """What wakes the engines of a flow: scratch memory of the device's own, in no budget."""
+        if isinstance(runner, Follower):
+            return None
+        if name not in self._wakers:
+            self._wakers[name] = Waker(self.device)
+            self._undo.callback(self._wakers[name].close)
+        return partial(runner.wake, self._wakers[name])
 
     def _poll(self) -> None:
         for name, flow in self.flows.items():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 
-from planner.engine.backends.base import Backend
+from planner.engine.backends.base import Backend, Engine
 from planner.engine.budget import Paced
 from planner.engine.marked import hops_range, marked
 from planner.engine.measure import Interval
@@ -306,6 +306,11 @@ class Transfer:
             )
             _settle(hands)
             raise Stopped from error
+
+    def engines(self) -> list[Engine]:
+        """The engines that its workers have lanes to."""
+        found = (lane.engine for part in self.parts for hands in part.hands for lane in hands.lanes)
+        return list(dict.fromkeys(found))
 
     def moved(self) -> int:
         """Bytes that have left the source in this run."""

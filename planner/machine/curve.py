@@ -85,7 +85,8 @@ class Curve(BaseModel):
     `points` may be empty: then `latency` and `rate` alone say everything (t = latency + size/rate).
     `gap` is what a queued copy costs the engine beside its bytes (LogGP's g); it is shared by all
     flows, while `latency` delays only a copy that finds the engine idle. `idle` is what a run of
-    such copies takes longer after a pause: caller, engine and link wake up, once. `queued` are
+    such copies takes longer after a pause: caller, engine and link wake up, once; a run that
+    follows another one does not pay it. `queued` are
     measured points of copies behind one another, where there are any: a lone copy of some MiB may
     wake a link that a queue keeps awake, so the two differ by more than the gap. `spread` is the
     relative half interquartile range of the times, `None` where none was kept.

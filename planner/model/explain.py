@@ -21,8 +21,6 @@ def arithmetic(need: Need, candidate: Candidate, fluids: list[Fluid]) -> tuple[s
         line = _movement_line(movement, shape, flow)
         if line:
             lines.append(line)
-        if movement.idle:
-            lines.append(f"in that, waking caller, engine and link: {format_time(movement.idle)}")
         waking = movement.waking(shape)
         if waking:
             lines.append(f"in that, waking {shape.workers} workers: {format_time(waking)}")

@@ -18,6 +18,8 @@ from planner.results import Hop, SetupStep
 
 START: Final = "start the workers"
 """Name of the step that every flow pays, with a ring or without."""
+WAKE: Final = "wake engine and link"
+"""Name of the step that the first run after a pause pays; measured it is in the first copy."""
 MOST_FOLLOWED: Final = 1 << 22
 """Chunks that are followed one by one: 16 TiB of 4 MiB. Beyond, the last ones change nothing."""
 
@@ -99,15 +101,16 @@ class Movement:
         return of_hbm(self.size, later, last.gpu.rate) if later.reads else 0.0
 
     def lead(self, shape: Shape) -> float:
-        """Seconds that a run loses until engine and link are awake and all workers are at it."""
-        return self.idle + self.waking(shape)
+        """Seconds that a run loses until all workers are at it."""
+        return self.waking(shape)
 
     @cached_property
     def idle(self) -> float:
-        """Seconds that the first copy takes longer because caller, engine and link were idle.
+        """Seconds that the first run takes longer because caller, engine and link were idle.
 
-        With several engines in a row that is counted once: the caller wakes up once, and each
-        engine while the one before it works.
+        A steady run follows another one, so it finds them awake. With several engines in a row
+        that is counted once: the caller wakes up once, and each engine while the one before it
+        works.
         """
         stages = self.stages(Shape(max(self.size, 1)))
         return max((stage.idle for stage in stages), default=0.0)
@@ -179,7 +182,7 @@ class Movement:
         own = tuple(s for strategy, c in pairs for s in strategy.setup(c, shape))
         nodes = self.crossings[0].machine.nodes
         combined = any(s.name == "write_combined" for s in self.strategies)
-        found = list(own)
+        found = [*own, *([SetupStep(name=WAKE, duration_s=self.idle)] if self.idle else [])]
         for name in self.ring_hosts:
             host = nodes[name]
             if isinstance(host, Ram):

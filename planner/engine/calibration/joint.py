@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from planner.engine.awake import Waker
 from planner.engine.backends.base import Backend
 from planner.engine.calibration.coupling import Joint, movement
 from planner.engine.calibration.device import Memory
@@ -175,6 +176,8 @@ class Pipelines:
         transfer = Transfer(self._backend, team, stop, line)
         self._undo.callback(transfer.close)
         transfer.prepare()
+        waker = Waker(self._backend)
+        self._undo.callback(waker.close)
 
         def go() -> float:
             moved = transfer.run()
@@ -183,7 +186,8 @@ class Pipelines:
         def once() -> float:
             if isinstance(ends[1], SinkPlace):
                 ends[1].sink.fresh()
-            return after_pause(self._backend, self._stock.device.gpu, go)
+            gpu = self._stock.device.gpu
+            return after_pause(self._backend, gpu, go, lambda: waker(transfer.engines()))
 
         return once
 

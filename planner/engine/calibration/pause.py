@@ -1,4 +1,4 @@
-"""A run after a pause, in a thread of its own: so the runs of a plan find the computer."""
+"""Runs in a thread of their own, after a pause or awake: so a plan's runs find the computer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,22 @@ PAUSE: Final = 2e-3
 """Seconds without a copy: a link that idles sleeps after some tens of microseconds."""
 
 
-def after_pause(backend: Backend, gpu: int, run: Callable[[], float]) -> float:
-    """What `run` answers in a new thread that has reached the GPU, whose link was idle before."""
+def after_pause(
+    backend: Backend,
+    gpu: int,
+    run: Callable[[], float],
+    wake: Callable[[], None] | None = None,
+) -> float:
+    """What `run` answers in a new thread that has reached the GPU, whose link was idle before.
+
+    With `wake` that has been called right before, in the same thread, as before every sample of a
+    plan but its first (`engine/awake.py`).
+    """
 
     def work() -> float:
         backend.attach(gpu)
+        if wake is not None:
+            wake()
         return run()
 
     sleep(PAUSE)
