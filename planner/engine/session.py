@@ -218,10 +218,15 @@ class Session:
         return runner
 
     def _open_peers(self, predicted: FlowEstimate) -> None:
+        """Let the GPUs of peer copies reach each other for as long as this run lasts.
+
+        The next run on the same backend may want to go through the host.
+        """
         for hop in all_hops(predicted.schedule):
             start, end = self.machine.nodes[hop.start], self.machine.nodes[hop.end]
             if hop.strategy == "peer" and isinstance(start, Hbm) and isinstance(end, Hbm):
                 self.device.open_peer(start.device, end.device)
+                self._undo.callback(self.device.close_peer, start.device, end.device)
 
     def measure(self, samples: int, warmup: int, *, check: bool) -> list[float]:
         """Run all samples; returns the makespan of the first, then those of the measured ones.

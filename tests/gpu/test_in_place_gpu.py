@@ -282,6 +282,15 @@ def test_peer_access_of_others_is_seen_and_left(backend: CudaBackend) -> None:
     assert not backend.peer_is_open(0, 1)
 
 
+def test_peer_access_that_a_run_opened_is_closed_with_it(backend: CudaBackend) -> None:
+    runtime = cupy.cuda.runtime
+    if runtime.getDeviceCount() < 2 or not runtime.deviceCanAccessPeer(0, 1):
+        pytest.skip("there are no two GPUs that reach each other")
+    assert run_way("peer", MIB, every_way(), backend=backend).flows[0].verified is True
+    assert not backend.peer_is_open(0, 1)
+    assert run_way("relay", MIB, every_way(), backend=backend).flows[0].verified is True
+
+
 def test_storage_is_refused_where_it_would_not_be_real(backend: CudaBackend) -> None:
     reason = backend.lacks("gds", ("disk", "hbm"), [0])
     if reason is None:

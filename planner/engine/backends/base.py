@@ -195,7 +195,10 @@ class Backend(Protocol):
         """A file that GPUs read or write directly."""
 
     def open_peer(self, gpu: int, peer: int) -> None:
-        """Let the two GPUs reach each other's memory; undone by `close`."""
+        """Let the two GPUs reach each other's memory; undone by `close_peer` and `close`."""
+
+    def close_peer(self, gpu: int, peer: int) -> None:
+        """Undo `open_peer`, as far as it was this backend that let them; nothing copies there."""
 
     def peer_is_open(self, gpu: int, peer: int) -> bool:
         """Whether one of the two GPUs reaches the other's memory."""

@@ -259,6 +259,10 @@ class CudaBackend:
         """Enable peer access both ways, and remember what to undo."""
         self._peers.open(gpu, peer)
 
+    def close_peer(self, gpu: int, peer: int) -> None:
+        """Disable what was enabled between the two."""
+        self._peers.close_between(gpu, peer)
+
     def peer_is_open(self, gpu: int, peer: int) -> bool:
         """Whether either device reaches the other."""
         return self._peers.is_open(gpu, peer)

@@ -45,6 +45,13 @@ class Peers:
             self._disable(one, other)
         return False
 
+    def close_between(self, gpu: int, peer: int) -> None:
+        """Disable what was enabled here between the two."""
+        for pair in ((gpu, peer), (peer, gpu)):
+            if pair in self._opened:
+                self._opened.remove(pair)
+                self._disable(*pair)
+
     def close(self) -> None:
         """Disable what was enabled here."""
         while self._opened:

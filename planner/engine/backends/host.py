@@ -161,6 +161,9 @@ class HostBackend:
     def open_peer(self, gpu: int, peer: int) -> None:
         """All emulated memory is reachable."""
 
+    def close_peer(self, gpu: int, peer: int) -> None:
+        """And stays so."""
+
     def peer_is_open(self, gpu: int, peer: int) -> bool:  # noqa: ARG002
         """There is no such access to be on or off."""
         return False

@@ -158,6 +158,26 @@ def test_peer_access_that_somebody_left_on_is_told(monkeypatch: pytest.MonkeyPat
     assert run_way("pinned in", MIB, every_way()).flows[0].verified is True
 
 
+def test_peer_access_lasts_as_long_as_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A backend that is used again: after a peer copy the way through the host is free again.
+    opened: set[tuple[int, int]] = set()
+    monkeypatch.setattr(HostBackend, "open_peer", lambda _self, *pair: opened.add(pair))
+    monkeypatch.setattr(HostBackend, "close_peer", lambda _self, *pair: opened.discard(pair))
+    monkeypatch.setattr(HostBackend, "peer_is_open", lambda _self, *pair: pair in opened)
+    backend = HostBackend()
+    try:
+        seen = []
+        monkeypatch.setattr(
+            HostBackend, "start_clock", lambda _self: seen.append(frozenset(opened))
+        )
+        assert run_way("peer", MIB, every_way(), backend=backend).flows[0].verified is True
+        assert set(seen) == {frozenset({(0, 1)})}
+        assert opened == set()
+        assert run_way("relay", MIB, every_way(), backend=backend).flows[0].verified is True
+    finally:
+        backend.close()
+
+
 class Book:
     """What was registered: the regions held, and the most bytes at a time."""
 
