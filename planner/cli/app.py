@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 import planner
 from planner.cli.manual import CODES, epilog, exit_codes
+from planner.cli.options import Session, Verbose
 
 VERBS: Final[dict[str, str]] = {
     "check": "Read plans and report every fault at once.",
@@ -89,11 +90,12 @@ def _show_completion(shell: str | None) -> None:
 
 
 def _group(
-    version: Annotated[
+    ctx: typer.Context,
+    version: Annotated[  # noqa: ARG001 - its callback has ended the program
         bool,
         typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
     ] = False,
-    show_completion: Annotated[
+    show_completion: Annotated[  # noqa: ARG001 - likewise
         Literal["bash", "zsh", "fish"] | None,
         typer.Option(
             "--show-completion",
@@ -102,12 +104,15 @@ def _group(
             is_eager=True,
         ),
     ] = None,
+    verbose: Verbose = False,
 ) -> None:
     """EXPLAIN and EXPLAIN ANALYZE for moving data: disk, host RAM, GPU memory.
 
     Write what must move in a plan; `planner estimate` says how and how long, `planner execute`
     does it and compares. `planner VERB --help` explains a verb.
     """
+    if verbose:
+        ctx.ensure_object(Session).verbose = True
 
 
 def group() -> Any:

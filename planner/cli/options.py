@@ -123,11 +123,13 @@ def all_settings(settings: list[str] | None, failed: list[str] | None) -> list[s
 class Session:
     """What `main` must know of the verb that ran: its name, its console, and whether it ended.
 
-    `answered` tells a verb that was interrupted and said so from one that was cut off.
+    `answered` tells a verb that was interrupted and said so from one that was cut off, `verbose` is
+    the flag in front of the verb.
     """
 
     verb: str = ""
     answered: bool = False
+    verbose: bool = False
     console: Console | None = None
 
 
@@ -201,6 +203,7 @@ def verb(function: Callable[..., int]) -> Callable[..., int]:
         # Before the file is checked: `main` reports also that error as the flags ask for.
         session = ctx.find_object(Session) or Session()
         session.verb = function.__name__
+        shared["verbose"] = shared["verbose"] or session.verbose
         session.console = Console(Manners(**{**shared, "output": None}))
         _check_written(written, [value for name, value in given.items() if name not in WRITTEN])
         session.console = Console(Manners(**shared))

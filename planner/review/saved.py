@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
@@ -15,6 +16,7 @@ from planner.files import is_given
 from planner.plan.schema import Plan
 from planner.results import Estimate, FlowSchedule, Hop
 from planner.review.embedded import embedded
+from planner.review.not_json import not_json
 from planner.units import format_size
 
 if TYPE_CHECKING:
@@ -24,10 +26,15 @@ if TYPE_CHECKING:
     from planner.model.needs import Demand
 
 _RERUN = "`planner estimate PLAN -o FILE` makes a new one"
+_OURS: Final = re.compile(r'\s*\{\s*"format"\s*:\s*"planner\.')
+"""How the JSON of a result begins: a plan may be written in braces, too."""
 
 
 def result_in(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """The body of the result that a JSON file or a report holds, or `None` for anything else."""
+    """The body of the result that a JSON file or a report holds, or `None` for anything else.
+
+    Raises `InputError` for a result whose JSON is broken.
+    """
     file = Path(path)
     try:
         # What cannot be read twice, or may never end, is left to the reader of plans.
@@ -38,9 +45,15 @@ def result_in(path: str | os.PathLike[str]) -> dict[str, Any] | None:
         if first not in (b"{", b"<"):
             return None
         text = file.read_text(encoding="utf-8")
-        body = json.loads(text if first == b"{" else embedded(text) or "null")
-    except (OSError, ValueError, RecursionError):
+        stated = text if first == b"{" else embedded(text) or "null"
+    except (OSError, ValueError):
         return None  # the plan reader says what is wrong with it, and where
+    try:
+        body = json.loads(stated)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, json.JSONDecodeError) and _OURS.match(stated):
+            raise not_json(path, stated, error, hint=_RERUN) from error
+        return None  # likewise
     if not isinstance(body, dict) or not str(body.get("format", "")).startswith("planner."):
         return None
     return body

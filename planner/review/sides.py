@@ -16,6 +16,7 @@ from planner.results.diff import Diff
 from planner.review.compare import compare
 from planner.review.embedded import embedded
 from planner.review.gate import Limit, parse_limit
+from planner.review.not_json import not_json
 from planner.units import UnitError
 
 if TYPE_CHECKING:
@@ -100,9 +101,11 @@ def result_of(text: str, path: str | os.PathLike[str]) -> Estimate | Run:
     """The result that the JSON `text` states; errors call it `path`."""
     try:
         body = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise not_json(path, text, error, hint=f"what can be read is {_WANTED}") from error
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"{path} is not JSON: {error}", hint=f"it may be cut off; what can be read is {_WANTED}"
+            f"{path} is not JSON: {error}", hint=f"what can be read is {_WANTED}"
         ) from error
     name = str(body.get("format", "")) if isinstance(body, dict) else ""
     kind = _KINDS.get(name)

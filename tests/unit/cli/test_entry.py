@@ -124,8 +124,16 @@ def test_a_bug_is_1_and_one_line_with_a_traceback_only_on_request(
     err = capsys.readouterr().err
     assert "a bug in planner: ZeroDivisionError: seven by nothing" in err
     assert "Traceback" not in err
-    assert main(["estimate", PLAN, "-v"]) == ExitCode.BUG
-    assert "Traceback" in capsys.readouterr().err
+    assert "-v shows the traceback" in err
+    for flagged in (
+        ["estimate", PLAN, "-v"],
+        ["-v", "estimate", PLAN],
+        ["--verbose", "estimate", PLAN],
+    ):
+        assert main(flagged) == ExitCode.BUG
+        err = capsys.readouterr().err
+        assert "Traceback" in err
+        assert "-v shows" not in err
 
 
 def test_an_interrupt_is_130_and_says_what_is_kept(

@@ -59,6 +59,51 @@ def test_another_result_is_refused(tmp_path: Path, body: dict[str, str], told: s
         saved.saved_estimate(file)
 
 
+TEXT = """\
+{
+  "format": "planner.estimate/1", "text": "a \\" \\u00e9 {", "numbers": [-1.5e-07, 2, true, null],
+  "last": {}
+}
+"""
+
+
+@pytest.mark.parametrize("length", range(len('{\n  "format": "planner.'), len(TEXT) - 2))
+def test_a_result_that_ends_early_is_said_to(tmp_path: Path, length: int) -> None:
+    """Wherever it stops: in a text, a number, a word, an escape, between two values."""
+    assert json.loads(TEXT)["numbers"][0] == -1.5e-07
+    file = tmp_path / "e.json"
+    file.write_text(TEXT[:length], encoding="utf-8")
+    with pytest.raises(InputError, match="is cut off: its JSON ends early") as caught:
+        saved.saved_estimate(file)
+    assert f"after {length} characters in line {TEXT[:length].count(chr(10)) + 1}" in str(
+        caught.value
+    )
+    assert caught.value.hint == "`planner estimate PLAN -o FILE` makes a new one"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "at", "told"),
+    [
+        ("null]", "nul]", "nul]", "Expecting value"),
+        ("2, true", "2 true", "true", "Expecting ',' delimiter"),
+        ("u00e9", "u00g9", "u00g9", "Invalid \\uXXXX escape"),
+        ("}\n}", "}\n}]", "]", "Extra data"),
+    ],
+)
+def test_a_result_that_is_broken_inside_is_told_where(
+    tmp_path: Path, before: str, after: str, at: str, told: str
+) -> None:
+    assert TEXT.count(before) == 1
+    broken = TEXT.replace(before, after)
+    lines = broken[: broken.rindex(at) + 1].split("\n")  # the last ends with what is wrong
+    file = tmp_path / "e.json"
+    file.write_text(broken, encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        saved.saved_estimate(file)
+    place = f"line {len(lines)}, column {len(lines[-1])}"
+    assert caught.value.message == f"{file} is not JSON: {told} in {place}"
+
+
 @pytest.mark.parametrize("kind", ["estimate", "run"])
 def test_a_result_in_the_place_of_a_plan_is_one_error(tmp_path: Path, kind: str) -> None:
     result = results.estimate() if kind == "estimate" else results.run()

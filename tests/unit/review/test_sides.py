@@ -74,7 +74,8 @@ def test_a_report_carries_its_result(result: object, tmp_path: Path) -> None:
         ('{"format": "planner.check/1"}', "a planner.check/1, which cannot be compared"),
         ('{"format": "planner.diff/1"}', "a planner.diff/1, which cannot be compared"),
         ('{"format": "planner.run/1"}', "is damaged: planner: Field required"),
-        ('{"format": "planner.run/1", ', "is not JSON"),
+        ('{"format": "planner.run/1", ', "is cut off: its JSON ends early"),
+        ('{"format": "planner.run/1" "', "is not JSON: Expecting ',' delimiter in line 1"),
         ('<script id="planner-result">{"format": 3}</script>', "is no result of planner"),
     ],
 )
