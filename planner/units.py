@@ -21,6 +21,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, WithJsonSchema
 
+from planner.wording import quoted
+
 _DECIMAL: Final = {"": 0, "k": 3, "K": 3, "M": 6, "G": 9, "T": 12, "P": 15}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50}
 _TIME: Final = {"ns": -9, "us": -6, "µs": -6, "μs": -6, "ms": -3, "s": 0}
@@ -58,15 +60,15 @@ def _split(text: str, kind: str, example: str) -> tuple[Decimal, str]:
     """The number and the unit of `text`, or a `UnitError` that shows an `example`."""
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
-        raise UnitError(f'"{text}" is not {kind}', f"write it like {example}")
+        raise UnitError(f"{quoted(text)} is not {kind}", f"write it like {example}")
     try:
         number = Decimal(match["number"].replace("_", ""))
     except InvalidOperation as error:  # pragma: no cover - the pattern admits only decimals
-        raise UnitError(f'"{text}" is not {kind}', f"write it like {example}") from error
+        raise UnitError(f"{quoted(text)} is not {kind}", f"write it like {example}") from error
     if number < 0:
-        raise UnitError(f'"{text}" is negative', f"{kind} counts from 0 up")
+        raise UnitError(f"{quoted(text)} is negative", f"{kind} counts from 0 up")
     if number and abs(number.adjusted()) > _MOST_DIGITS:
-        raise UnitError(f'"{text}" is out of all proportion', f"write it like {example}")
+        raise UnitError(f"{quoted(text)} is out of all proportion", f"write it like {example}")
     return number, match["unit"] or ""
 
 
@@ -86,14 +88,17 @@ def parse_size(text: str) -> int:
     spelled = text.strip()
     if unit == "":
         raise UnitError(
-            f'"{spelled}" has no unit', f"did you mean {spelled}B, {spelled}MiB or {spelled}GB?"
+            f"{quoted(spelled)} has no unit",
+            f"did you mean {spelled}B, {spelled}MiB or {spelled}GB?",
         )
     factor = _bytes_factor(unit[:-1]) if unit.endswith("B") else None
     if factor is None:
         raise UnitError(*_wrong_size_unit(str(number), unit))
     size = number * factor
     if size != size.to_integral_value():
-        raise UnitError(f'"{spelled}" is not a whole number of bytes', "round it to whole bytes")
+        raise UnitError(
+            f"{quoted(spelled)} is not a whole number of bytes", "round it to whole bytes"
+        )
     return int(size)
 
 
@@ -123,11 +128,11 @@ def parse_time(text: str) -> float:
     if unit in _MINUTES:
         return float(number * _MINUTES[unit])
     if unit == "":
-        raise UnitError(f'"{text.strip()}" has no unit', f"did you mean {number}s or {number}ms?")
+        raise UnitError(f"{quoted(text)} has no unit", f"did you mean {number}s or {number}ms?")
     if unit.lower() in _TIME:
         raise UnitError(f'"{unit}" is not a unit of time', f"did you mean {number}{unit.lower()}?")
     if unit.startswith(":"):
-        raise UnitError(f'"{text.strip()}" reads as a clock time', "write seconds, like 90s")
+        raise UnitError(f"{quoted(text)} reads as a clock time", "write seconds, like 90s")
     raise UnitError(f'"{unit}" is not a unit of time', "use ns, us, ms, s, min or h")
 
 
@@ -138,10 +143,10 @@ def parse_rate(text: str) -> float:
         return 0.0
     spelled = text.strip()
     if unit == "":
-        raise UnitError(f'"{spelled}" has no unit', f"did you mean {spelled}GB/s?")
+        raise UnitError(f"{quoted(spelled)} has no unit", f"did you mean {spelled}GB/s?")
     stem = unit.removesuffix("/s") if unit.endswith("/s") else unit.removesuffix("ps")
     if stem == unit:
-        raise UnitError(f'"{spelled}" is not a rate', f"did you mean {spelled}/s?")
+        raise UnitError(f"{quoted(spelled)} is not a rate", f"did you mean {spelled}/s?")
     factor = _bytes_factor(stem[:-1]) if stem[-1:] in ("B", "b") else None
     if factor is None:
         raise UnitError(f'"{unit}" is not a unit of rate', "use GB/s, MB/s, GiB/s or Gb/s (bits)")
@@ -152,10 +157,10 @@ def parse_share(text: str) -> float:
     """A fraction from `95%` or `0.95`; between 0 and 1, else `UnitError`."""
     number, unit = _split(text, "a share", "95% or 0.95")
     if unit not in ("", "%"):
-        raise UnitError(f'"{text.strip()}" is not a share', "write it like 95% or 0.95")
+        raise UnitError(f"{quoted(text)} is not a share", "write it like 95% or 0.95")
     share = float(number / 100 if unit == "%" else number)
     if not 0.0 <= share <= 1.0:
-        raise UnitError(f'"{text.strip()}" is not between 0 and 100%', "write it like 95% or 0.95")
+        raise UnitError(f"{quoted(text)} is not between 0 and 100%", "write it like 95% or 0.95")
     return share
 
 
@@ -163,14 +168,14 @@ def parse_factor(text: str) -> float:
     """A ratio from `1.15x` (or `1.15`)."""
     number, unit = _split(text, "a factor", "1.15x")
     if unit not in ("", "x", "×"):
-        raise UnitError(f'"{text.strip()}" is not a factor', "write it like 1.15x")
+        raise UnitError(f"{quoted(text)} is not a factor", "write it like 1.15x")
     return float(number)
 
 
 def parse_count(text: str) -> int:
     """A whole number from 0 up, with no unit."""
     if len(text) > _LONGEST or not re.fullmatch(r"\s*\d+(?:_\d+)*\s*", text):
-        raise UnitError(f'"{text.strip()}" is not a count', "write a whole number, like 8")
+        raise UnitError(f"{quoted(text)} is not a count", "write a whole number, like 8")
     return int(text.strip().replace("_", ""))
 
 

@@ -20,6 +20,7 @@ from planner.machine.override import with_overrides
 from planner.machine.schema import Machine
 from planner.machine.shift import knows_spread, shifted
 from planner.machine.written import Mark, Path as KeyPath, Written, nearest_of
+from planner.wording import quoted
 
 __all__ = [
     "CATALOG",
@@ -94,17 +95,24 @@ def _path_of(name_or_path: str, directory: Path | None) -> Path:
     if name_or_path in names:
         return CATALOG / f"{name_or_path}.yaml"
     path = (directory or Path()) / Path(name_or_path).expanduser()
-    if path.is_file():
+    if _is_file(path):
         return path
     if "/" in name_or_path or name_or_path.endswith(_SUFFIXES):
         raise MachineError(
             f"there is no machine file {path}", hint=f"relative to {path.parent.resolve()}"
         )
     raise MachineError(
-        f'there is no machine "{name_or_path}"',
+        f"there is no machine {quoted(name_or_path)}",
         hint=nearest_of(name_or_path, [*names, "here"])
         or f"the catalogue has {', '.join(names)}; a file needs its .yaml",
     )
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name longer than names can be
+        return False
 
 
 def parse_machine(text: str, file: str) -> Machine:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from planner.errors import Fault, InfeasibleError, MachineError
 from planner.machine.curve import Curve
-from planner.machine.replicate import all_names, written_out
+from planner.machine.replicate import DIGITS, all_names, written_out
 from planner.machine.schema import Direction, Machine, Provenance
 from planner.machine.written import Written, nearest_of
 from planner.units import UnitError, parse_factor, parse_rate, parse_share
@@ -123,7 +123,7 @@ def _set(machine: Machine, path: str, text: str) -> Machine:
     steps = _resolve(machine, path)
     if steps[0] == "links" and steps[2:] == (FAILED,):
         return _fail(machine, steps[1], text)
-    if steps[0] == "replicate" and text.strip().isdecimal():
+    if steps[0] == "replicate" and text.strip().isdecimal() and len(text) <= DIGITS:
         if int(text) < 1:
             raise _RefusedError("a machine has one part at the least", "write 1 or more")
         text = f"0..{int(text) - 1}"

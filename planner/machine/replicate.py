@@ -15,6 +15,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from planner.errors import InfeasibleError
+from planner.wording import quoted
 
 if TYPE_CHECKING:
     from planner.machine.schema import Link, Machine, Node
@@ -23,7 +24,9 @@ MOST_PARTS: Final = 20_000
 """Places and links up to which a machine is written out: 64 hosts of 8 GPUs that are all joined
 to each other inside a host are 3,600; 350 such hosts take about a second."""
 
-_RANGE: Final = re.compile(r"\s*(\d+)\s*\.\.\s*(\d+)\s*")
+DIGITS: Final = 18
+"""The longest number of a range: 10**18 is more than there is of anything."""
+_RANGE: Final = re.compile(rf"\s*(\d{{1,{DIGITS}}})\s*\.\.\s*(\d{{1,{DIGITS}}})\s*")
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
 
 
@@ -31,9 +34,9 @@ def check_range(text: str) -> str:
     """`text` if it is a range like `0..63`; raises `ValueError` that says what is wrong."""
     match = _RANGE.fullmatch(text)
     if match is None:
-        raise ValueError(f'"{text}" is no range; write the first and the last number: 0..7')
+        raise ValueError(f"{quoted(text)} is no range; write the first and the last number: 0..7")
     if int(match[2]) < int(match[1]):
-        raise ValueError(f'the range "{text}" runs backwards')
+        raise ValueError(f"the range {quoted(text)} runs backwards")
     return text
 
 

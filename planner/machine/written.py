@@ -31,6 +31,7 @@ from planner.machine.schema import (
 )
 from planner.machine.tables import CopyTable
 from planner.units import UnitError
+from planner.wording import quoted
 
 Path = tuple[str | int, ...]
 
@@ -212,7 +213,10 @@ def nearest_of(given: str, choices: Iterable[str]) -> str | None:
 
 def _not_one_of(given: Any, choices: list[str]) -> tuple[str, str]:
     suggestion = nearest_of(str(given), choices)
-    return f'"{given}" is not known here', suggestion or f"use one of: {', '.join(choices)}"
+    return (
+        f"{quoted(str(given))} is not known here",
+        suggestion or f"use one of: {', '.join(choices)}",
+    )
 
 
 def _of_value(detail: ErrorDetails, given: Any) -> tuple[str, str | None]:
@@ -257,7 +261,7 @@ _WANTED: Final[Mapping[str, str]] = {
 
 def _plain(detail: ErrorDetails, given: Any) -> str:
     """What pydantic says of a value, without its words for types."""
-    shown = f'"{given}"' if isinstance(given, str) else "this"
+    shown = quoted(given) if isinstance(given, str) else "this"
     kind, context = detail["type"], detail.get("ctx", {})
     if kind in _BOUNDS:
         return f"{shown} must be {_BOUNDS[kind](context)}"

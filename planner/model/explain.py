@@ -9,6 +9,7 @@ from planner.model.need import Need
 from planner.model.pipeline import Stage
 from planner.model.strategies import Shape
 from planner.units import format_rate, format_size, format_time
+from planner.wording import counted
 
 
 def arithmetic(need: Need, candidate: Candidate, fluids: list[Fluid]) -> tuple[str, ...]:
@@ -23,7 +24,9 @@ def arithmetic(need: Need, candidate: Candidate, fluids: list[Fluid]) -> tuple[s
             lines.append(line)
         waking = movement.waking(shape)
         if waking:
-            lines.append(f"in that, waking {shape.workers} workers: {format_time(waking)}")
+            lines.append(
+                f"in that, waking {counted(shape.workers, 'worker')}: {format_time(waking)}"
+            )
         if movement.tail:
             lines.append(
                 f"the GPU reads what it uses from its own memory: {format_time(movement.tail)}"
@@ -43,7 +46,7 @@ def _stage_line(stage: Stage, shape: Shape) -> str:
     if each <= 0:
         return f"{stage.resource}: {format_size(shape.chunk)} in no time"
     servers = shape.workers if stage.kind == "pool" else 1
-    who = f"{servers} workers, each " if stage.kind == "pool" else ""
+    who = f"{counted(servers, 'worker')}, each " if stage.kind == "pool" else ""
     return (
         f"{stage.resource}: {who}{format_size(shape.chunk)} in {format_time(each)} "
         f"= {format_rate(servers * shape.chunk / each)}"

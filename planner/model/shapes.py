@@ -17,6 +17,7 @@ from planner.model.need import Need
 from planner.model.pipeline import FEW_WAVES, closed_form
 from planner.model.strategies import Shape
 from planner.units import format_size
+from planner.wording import counted
 
 MIB = 1 << 20
 CHUNKS: tuple[int, ...] = tuple(
@@ -220,24 +221,40 @@ def _taste(shape: Shape) -> tuple[int, int, int, int]:
 
 def _too_small(movement: Movement, need: Need, shapes: list[Shape], room: int) -> str:
     """Why no ring fits, with the number that would."""
+    pins = need.pins
     if not shapes:
-        return f"no number of workers fits into {need.cores} cores"
+        return _too_few(movement, need)
     smallest = min(shapes, key=lambda s: (s.ring, s.workers))
     where = movement.ring_hosts[0] if movement.has_ring else movement.crossings[-1].host
     what = "its ring needs" if movement.has_ring else "it needs"
-    pins = need.pins
     fits = ""
-    if (pins.workers or pins.depth) and room >= CHUNKS[0]:
+    if (pins.chunk or pins.workers or pins.depth) and room >= CHUNKS[0]:
         # What the plan pins is too much; the same budget holds something smaller.
         slots = smallest.workers * smallest.depth
         if room // slots >= CHUNKS[0]:
-            fits = f"; chunks of {format_size(room // slots // CHUNKS[0] * CHUNKS[0])} would fit"
+            most = min(room // slots // CHUNKS[0] * CHUNKS[0], movement.size)
+            fits = f"; chunks of {format_size(most)} would fit"
         elif pins.workers:
-            fits = f"; {room // smallest.chunk} workers with one slot each would fit"
+            fewer = counted(room // smallest.chunk, "worker")
+            fits = f"; {fewer} with one slot each would fit"
     limit = "memlock" if room < need.pinned_budget else "the budget"
     return (
         f"{what} at least {format_size(smallest.ring)} pinned on {where}, "
         f"{limit} is {format_size(room)}{fits}"
+    )
+
+
+def _too_few(movement: Movement, need: Need) -> str:
+    """Why there is no shape at all: of the workers that the plan pins some would have no chunk."""
+    pinned = need.pins.workers
+    if pinned is None:
+        return f"no number of workers fits into {counted(need.cores, 'core')}"
+    chunk = need.pins.chunk or min(CHUNKS[0], movement.size)
+    chunks = -(-movement.size // chunk)
+    what = f"are {chunks} chunks" if chunks > 1 else "fit into one chunk"
+    return (
+        f"its {format_size(movement.size)} {what} of {format_size(chunk)}, "
+        f"too few for {counted(pinned, 'worker')}"
     )
 
 
@@ -248,9 +265,11 @@ def _in_words(near: list[Shape]) -> str | None:
     chunks = [s.chunk for s in near]
     workers = [s.workers for s in near]
     depths = [s.depth for s in near]
+    most = counted(max(workers), "worker")
+    who = most if min(workers) == max(workers) else f"{min(workers)} – {most}"
     return (
         f"{_span(format_size(min(chunks)), format_size(max(chunks)))} chunks, "
-        f"{_span(min(workers), max(workers))} workers, depth {_span(min(depths), max(depths))}"
+        f"{who}, depth {_span(min(depths), max(depths))}"
     )
 
 

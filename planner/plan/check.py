@@ -8,10 +8,12 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
 from planner.plan.objectives import METRICS, Objective
-from planner.plan.schema import Compute, Flow, Plan
+from planner.plan.schema import Compute, Flow, Pieces, Plan
 from planner.plan.tree import child
 from planner.plan.typed import Complaint
 from planner.plan.words import NAME, fill, placeholders
+from planner.units import format_size
+from planner.wording import quoted
 
 MOST_FLOWS: Final = 10_000_000
 """Copies that one `for_each` may stand for: a hundred a GPU on the largest clusters there are."""
@@ -59,10 +61,15 @@ def _check_name(section: str, name: str, other: Collection[str]) -> Iterator[Com
     path = child(section, name)
     if NAME.fullmatch(name) is None:
         yield Complaint(
-            path, f'"{name}" is not a name', "use letters, digits, _ and -, no dots", on_key=True
+            path,
+            f"{quoted(name)} is not a name",
+            "use letters, digits, _ and -, no dots",
+            on_key=True,
         )
     if name in other:
-        yield Complaint(path, f'a flow is called "{name}" too', "give each its name", on_key=True)
+        yield Complaint(
+            path, f"a flow is called {quoted(name)} too", "give each its name", on_key=True
+        )
 
 
 def _check_after(
@@ -121,14 +128,25 @@ def _check_flow(path: str, flow: Flow) -> Iterator[Complaint]:
             if placeholder not in flow.for_each:
                 hint = near(placeholder, flow.for_each, empty="add it under for_each")
                 yield Complaint(where, f'for_each has no "{placeholder}"', hint)
-    if flow.pieces is not None and flow.pieces.sizes and flow.size is not None:
-        total = sum(flow.pieces.sizes)
-        if total != flow.size:
-            yield Complaint(
-                child(path, "pieces"),
-                f"the pieces have {total} bytes together, the size is {flow.size}",
-                "leave the size out: it is their sum",
-            )
+    if flow.pieces is not None and flow.size is not None:
+        yield from _check_pieces(child(path, "pieces"), flow.pieces, flow.size)
+
+
+def _check_pieces(path: str, pieces: Pieces, size: int) -> Iterator[Complaint]:
+    """Listed pieces make up the size; equal ones, of which there is a count, have a byte each."""
+    total = sum(pieces.sizes)
+    if pieces.sizes and total != size:
+        yield Complaint(
+            path,
+            f"the pieces have {total} bytes together, the size is {size}",
+            "leave the size out: it is their sum",
+        )
+    if not pieces.sizes and pieces.count > max(size, 1):
+        yield Complaint(
+            path,
+            f"{pieces.count} pieces of {format_size(size)} have less than a byte each",
+            f"write {size} or fewer",
+        )
 
 
 def _node_names(path: str, flow: Flow) -> Iterator[tuple[str, str]]:
@@ -198,7 +216,7 @@ def _check_known(
 ) -> Iterator[Complaint]:
     for name in names:
         if name not in known:
-            yield Complaint(path, f'no {kind} "{name}"', near(name, known))
+            yield Complaint(path, f"no {kind} {quoted(name)}", near(name, known))
             return
 
 

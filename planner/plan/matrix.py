@@ -23,6 +23,7 @@ from itertools import product
 from typing import Any, Final
 
 from planner.plan.words import WrittenError
+from planner.wording import quoted
 
 MOST_VALUES: Final = 10_000
 """Values of one axis: a slip in `step` would write far more."""
@@ -219,10 +220,12 @@ def _quantity(written: object) -> tuple[Decimal, str]:
     match = _QUANTITY.fullmatch(text) if len(text) < 100 else None
     unit = match["unit"].strip().replace("µ", "u").replace("×", "x") if match else ""
     if match is None or all(unit not in kind for kind in _KINDS):
-        raise AxisError(f'"{text}" is not a quantity', "write it like 16MiB, 25GB/s, 5ms or 8")
+        raise AxisError(
+            f"{quoted(text)} is not a quantity", "write it like 16MiB, 25GB/s, 5ms or 8"
+        )
     number = Decimal(match["number"].replace("_", ""))
     if abs(number) > Decimal(10) ** 30:
-        raise AxisError(f'"{text}" is more than there is')
+        raise AxisError(f"{quoted(text)} is more than there is")
     return number, unit
 
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 
 from planner.plan.words import WrittenError
 from planner.units import parse_factor, parse_rate, parse_share, parse_size, parse_time
+from planner.wording import quoted
 
 Subject = Literal["flow", "link", "node", "plan"]
 Unit = Literal["s", "bytes_per_s", "bytes", "share", "factor", "cost"]
@@ -93,13 +94,13 @@ def parse_objective(text: str) -> Objective:
     match = _SHAPE.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         raise WrittenError(
-            f'"{text}" compares nothing', "write metric, operator, limit: makespan <= 10s"
+            f"{quoted(text)} compares nothing", "write metric, operator, limit: makespan <= 10s"
         )
     operator = _operator(match["operator"])
     subject, _, name = match["metric"].rpartition(".")
     metric = _metric(name, subject)
     if not match["limit"]:
-        raise WrittenError(f'"{text}" has no limit', f"write it like {text.strip()} 10s")
+        raise WrittenError(f"{quoted(text)} has no limit", f"write it like {text.strip()} 10s")
     limit, unit = _limit(metric, match["limit"])
     return Objective(
         text=text.strip(),
@@ -118,7 +119,7 @@ def _operator(text: str) -> Operator:
             return operator
     nearest = _NEAREST.get(text)
     hint = f"did you mean {nearest}?" if nearest else "use <=, >=, < or >"
-    raise WrittenError(f'"{text}" is not an operator', hint)
+    raise WrittenError(f"{quoted(text)} is not an operator", hint)
 
 
 def _metric(name: str, subject: str) -> Metric:
@@ -126,12 +127,12 @@ def _metric(name: str, subject: str) -> Metric:
     if metric is None:
         near = get_close_matches(name, METRICS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(METRICS)}"
-        raise WrittenError(f'"{name}" is not a metric', hint)
+        raise WrittenError(f"{quoted(name)} is not a metric", hint)
     if metric.subject == "plan" and subject:
-        raise WrittenError(f'"{name}" belongs to the whole plan', f"write {name} alone")
+        raise WrittenError(f"{quoted(name)} belongs to the whole plan", f"write {name} alone")
     if metric.subject != "plan" and not subject:
         raise WrittenError(
-            f'"{name}" belongs to a {metric.subject}', f"write <{metric.subject}>.{name}"
+            f"{quoted(name)} belongs to a {metric.subject}", f"write <{metric.subject}>.{name}"
         )
     return metric
 
@@ -148,9 +149,9 @@ def _parse_cost(text: str) -> float:
     try:
         cost = float(text)
     except ValueError as error:
-        raise WrittenError(f'"{text}" is not a cost', "write a number, like 12.5") from error
+        raise WrittenError(f"{quoted(text)} is not a cost", "write a number, like 12.5") from error
     if not 0 <= cost < float("inf"):
-        raise WrittenError(f'"{text}" is not a cost', "write a number from 0 up, like 12.5")
+        raise WrittenError(f"{quoted(text)} is not a cost", "write a number from 0 up, like 12.5")
     return cost
 
 

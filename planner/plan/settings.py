@@ -18,6 +18,7 @@ from typing import Final
 from planner.errors import Fault
 from planner.plan.tree import Entry, Items, Node, Place, Scalar, SourceText, Table
 from planner.plan.yaml_nodes import NotReadableError, read_nodes
+from planner.wording import begun, quoted
 
 MACHINE_PARTS: Final = ("links", "nodes")
 """First words of a setting that changes the machine, not the plan."""
@@ -33,6 +34,7 @@ _SECTIONS: Final = ("vars", "flows", "compute", "objectives", "budget", "matrix"
 _SINGLE: Final = ("machine", "name", "description", "version")
 _NAMED: Final = {"flows": "flow", "compute": "compute block", "vars": "variable"}
 _STEP: Final = re.compile(r"[^.\[\]]+")
+_COUNT: Final = re.compile(r"0*[1-9][0-9]{0,17}")
 
 
 class UnknownSettingError(ValueError):
@@ -51,7 +53,7 @@ def apply_settings(
     overrides: dict[str, str] = {}
     faults: list[Fault] = []
     for setting in settings:
-        place = Place(SourceText(f"--set {setting}", Path()))
+        place = Place(SourceText(f"--set {begun(setting)}", Path()))
         key, equals, text = (part.strip() for part in setting.partition("="))
         if not equals or not key:
             faults.append(place.fault("", "a setting is key=value", "write --set weights=70GB"))
@@ -79,8 +81,10 @@ def apply_settings(
 
 def _count(root: Table, part: str, text: str, place: Place) -> Table:
     """`root` with `text` many in every `for_each` that has the key `part`."""
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise UnknownSettingError(f'"{text}" is not a count', "write a whole number from 1 up")
+    if not _COUNT.fullmatch(text):
+        raise UnknownSettingError(
+            f"{quoted(text)} is not a count", "write a whole number from 1 up"
+        )
     values = Scalar(f"0..{int(text) - 1}", place, plain=False)
     flows = root.entries.get("flows")
     for name in _names_in(root, "flows"):

@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from planner.plan.schema import Budget, Flow, Pieces, Plan, Use, Written
 from planner.plan.tree import child
+from planner.wording import quoted
 
 Part = TypeVar("Part", bound=Written)
 
@@ -192,7 +193,7 @@ def _bad_choice(value: object, choices: list[str]) -> tuple[str, str]:
         return f"needs one of {', '.join(choices)}", "write one word"
     near = get_close_matches(value, choices, n=1)
     hint = f"did you mean {near[0]}?" if near else f"use {' or '.join(choices)}"
-    return f'"{value}" is not one of {", ".join(choices)}', hint
+    return f"{quoted(str(value))} is not one of {', '.join(choices)}", hint
 
 
 def _example(model: type[Written], key: str) -> str | None:

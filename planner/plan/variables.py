@@ -8,6 +8,7 @@ from typing import Final
 
 from planner.errors import Fault
 from planner.plan.tree import Entry, Items, Node, Place, Scalar, Table, child
+from planner.wording import quoted
 
 NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _DOLLAR: Final = re.compile(r"\$(?P<name>[A-Za-z_]\w*|\$)?", re.ASCII)
@@ -58,7 +59,9 @@ class _Variables:
             self._values[name] = None
             self.faults.append(
                 entry.key.fault(
-                    path, f'"{name}" is not a name for a variable', "use letters, digits and _"
+                    path,
+                    f"{quoted(name)} is not a name for a variable",
+                    "use letters, digits and _",
                 )
             )
         elif not isinstance(entry.node, Scalar):
@@ -124,7 +127,9 @@ class _Variables:
     ) -> str | None:
         if name is None:
             self.faults.append(
-                place.fault(path, f'"{text}" has a lone $', "write $name, or $$ for a dollar sign")
+                place.fault(
+                    path, f"{quoted(text)} has a lone $", "write $name, or $$ for a dollar sign"
+                )
             )
             return None
         if name not in self._written:

@@ -14,11 +14,12 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from planner.units import parse_count, parse_share
+from planner.wording import quoted
 
 MOST_COPIES: Final = 1_000_000
 """Longest `for_each` range: more than any machine has of anything; guards against a typing slip."""
 
-_RANGE = re.compile(r"\s*(\d+)\s*\.\.\s*(\d+)\s*")
+_RANGE = re.compile(r"\s*(\d{1,18})\s*\.\.\s*(\d{1,18})\s*")
 
 _STRING = {"type": "string"}
 _STRINGS = {"type": "array", "items": _STRING}
@@ -45,14 +46,14 @@ def _from_text(parse: Callable[[str], Any]) -> BeforeValidator:
 def _parse_number_from_one(text: str) -> int:
     count = parse_count(text)
     if count < 1:
-        raise WrittenError(f'"{text.strip()}" is less than one', "write a whole number from 1 up")
+        raise WrittenError(f"{quoted(text)} is less than one", "write a whole number from 1 up")
     return count
 
 
 def _parse_fraction(text: str) -> float:
     share = parse_share(text)
     if share == 0:
-        raise WrittenError(f'"{text.strip()}" touches nothing', "write a share above 0, like 25%")
+        raise WrittenError(f"{quoted(text)} touches nothing", "write a share above 0, like 25%")
     return share
 
 
@@ -62,7 +63,8 @@ def _parse_cache(text: str) -> str | float:
         return word
     if not word[:1].isdigit():
         raise WrittenError(
-            f'"{word}" is not a cache state', "use auto, warm, cold or the cached share, like 40%"
+            f"{quoted(word)} is not a cache state",
+            "use auto, warm, cold or the cached share, like 40%",
         )
     return parse_share(word)
 
@@ -82,14 +84,14 @@ def parse_range(text: str) -> tuple[int, ...]:
             return (parse_count(text),)
         except ValueError as error:
             raise WrittenError(
-                f'"{text.strip()}" is not a range', "write it like 0..7 or [0, 2, 4]"
+                f"{quoted(text)} is not a range", "write it like 0..7 or [0, 2, 4]"
             ) from error
     first, last = int(match[1]), int(match[2])
     if last < first:
-        raise WrittenError(f'"{text.strip()}" runs backwards', f"write {last}..{first}")
+        raise WrittenError(f"{quoted(text)} runs backwards", f"write {last}..{first}")
     if last - first >= MOST_COPIES:
         raise WrittenError(
-            f'"{text.strip()}" has {last - first + 1} values', f"at most {MOST_COPIES} are allowed"
+            f"{quoted(text)} has {last - first + 1} values", f"at most {MOST_COPIES} are allowed"
         )
     return tuple(range(first, last + 1))
 
@@ -184,7 +186,7 @@ def read_strategy(value: object) -> object:
     for hop, strategy in value.items():
         ends = [end.strip() for end in str(hop).split("->")]
         if len(ends) != 2 or not all(ends):
-            raise WrittenError(f'"{hop}" is not a hop', 'write it like "host0 -> gpu0"')
+            raise WrittenError(f"{quoted(str(hop))} is not a hop", 'write it like "host0 -> gpu0"')
         even[f"{ends[0]} -> {ends[1]}"] = strategy
     return even
 

@@ -15,6 +15,7 @@ from planner.plan.settings import COUNTED, MACHINE_PARTS, split_values
 from planner.plan.tree import child
 from planner.review.inputs import HERE
 from planner.review.point import MachineKey, Scene, machine_key
+from planner.wording import begun
 
 if TYPE_CHECKING:
     from planner.engine.progress import Progress
@@ -143,7 +144,7 @@ def _figures(scene: Scene, base: LoadedPlan, axis: Axis) -> Iterator[Fault]:
                 break
         else:
             yield from _placed(
-                base, axis, index, [replace(f, file=f"--set {text}") for f in faults]
+                base, axis, index, [replace(f, file=f"--set {begun(text)}") for f in faults]
             )
 
 
@@ -157,5 +158,5 @@ def _placed(base: LoadedPlan, axis: Axis, index: int, faults: Sequence[Fault]) -
         elif written is not None:
             yield base.fault(child(path, index), fault.message, fault.suggestion)
         else:
-            text = f"--sweep {setting(axis, axis.values[index])}"
+            text = f"--sweep {begun(setting(axis, axis.values[index]))}"
             yield replace(fault, file=text)

@@ -18,6 +18,7 @@ FLOORS: Final = {
     "errors": 0,
     "files": 0,
     "units": 0,
+    "wording": 0,
     "machine": 1,
     "plan": 2,
     "results": 2,
@@ -29,7 +30,7 @@ FLOORS: Final = {
     "cli": 7,
 }
 IDEAS: Final = {
-    0: "errors, files, units, version",
+    0: "errors, files, units, words, version",
     1: "what the hardware is",
     2: "what people write, and what is emitted",
     3: "what will happen",

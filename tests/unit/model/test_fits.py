@@ -52,6 +52,37 @@ def test_pins_that_make_the_ring_too_big_are_answered_with_what_would_fit() -> N
         every(one_gpu(), need)
 
 
+def test_a_chunk_larger_than_the_flow_is_refused_with_one_that_fits() -> None:
+    """The ring of one slot would have 1 TB; the budget holds 1 GB, and the flow has no more."""
+    pins = Pins(strategy="pinned", chunk=1000 * GB)
+    need = load(GB, pinned_budget=2 * GB, pins=pins)
+    told = {r.reason for r in every(one_gpu(), need).infeasible}
+    assert any(
+        "its ring needs at least 1 TB pinned on host0, the budget is 2 GB; chunks of 1 GB would fit"
+        in reason
+        for reason in told
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "chunk", "workers", "told"),
+    [
+        (GB, 1000 * GB, 4, "its 1 GB fit into one chunk of 1 TB, too few for 4 workers"),
+        # Two chunks are enough for two workers; a third has none.
+        (8 * MIB, 4 * MIB, 3, "its 8 MiB are 2 chunks of 4 MiB, too few for 3 workers"),
+        # 4 chunks of the smallest size, 256 KiB.
+        (MIB, None, 5, "its 1 MiB are 4 chunks of 256 KiB, too few for 5 workers"),
+    ],
+)
+def test_more_workers_than_chunks_are_no_matter_of_cores(
+    size: int, chunk: int | None, workers: int, told: str
+) -> None:
+    pins = Pins(strategy="staged", chunk=chunk, workers=workers)
+    need = upload(size, "pageable", pins=pins)
+    with pytest.raises(InfeasibleError, match=told):
+        every(one_gpu(), need)
+
+
 def test_managed_memory_larger_than_the_gpu_is_refused_with_both_numbers() -> None:
     need = upload(33 * GB, "managed", pins=Pins(strategy="prefetch"))
     machine = changed(one_gpu(), {f"{UP}.curves.managed_prefetch": affine(8e9)})
