@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import combinations
 from typing import Literal
 
@@ -23,22 +24,20 @@ CHUNK = 256 * KIB
 
 @pytest.fixture(scope="module")
 def backend(devices: int) -> Iterator[CudaBackend]:
-    """One for all tests, with its GPUs open to each other; skips where there are no two such.
+    """One for all tests, on GPUs that are open to each other; skips where there are no two such.
 
-    Opening and closing peer access maps and unmaps all memory of both devices; that a run does so
-    is tested with the other ways of the engine.
+    Opening and closing peer access maps and unmaps all memory of both devices. A run closes what it
+    has opened, so another backend opens it here; that runs open and close it themselves is tested
+    with the other ways of the engine.
     """
     runtime = cupy.cuda.runtime
     if devices < 2 or not runtime.deviceCanAccessPeer(0, 1):
         pytest.skip("two GPUs with peer access are needed")
-    found = CudaBackend()
-    try:
+    with closing(CudaBackend()) as opener, closing(CudaBackend()) as found:
         for gpu, peer in combinations(range(min(devices, PEERS)), 2):
-            if found.lacks("peer", ("hbm", "hbm"), [gpu, peer]) is None:
-                found.open_peer(gpu, peer)
+            if opener.lacks("peer", ("hbm", "hbm"), [gpu, peer]) is None:
+                opener.open_peer(gpu, peer)
         yield found
-    finally:
-        found.close()
 
 
 @pytest.fixture(autouse=True)
