@@ -212,11 +212,15 @@ class Port(_Strict):
     """What several links share at one end: a switch port, an uplink, a filer's total.
 
     `forward` is the rate away from the place at that end, `backward` the rate towards it; one that
-    is missing limits nothing.
+    is missing limits nothing. `forward_across` is how many bytes of each link's own capacity away
+    from there one byte takes that moves towards it over another of the links: host memory that is
+    written is read more slowly. `backward_across` is the same the other way.
     """
 
     forward: BytesPerSecond | None = Field(default=None, gt=0)
     backward: BytesPerSecond | None = Field(default=None, gt=0)
+    forward_across: float = Field(default=0.0, ge=0)
+    backward_across: float = Field(default=0.0, ge=0)
     source: str | None = None
 
 

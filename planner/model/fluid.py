@@ -129,6 +129,9 @@ def _aside(movement: Movement, charges: Mapping[str, float]) -> dict[str, float]
             found[other] = opposite.against / opposite.rate
         for name, rate in _ports(machine, crossing.link, crossing.start):
             found[name] = found.get(name, 0.0) + 1 / rate
+        for name, per_byte in _across(machine, crossing.link, crossing.start):
+            if name not in charges:
+                found[name] = found.get(name, 0.0) + per_byte
     for name, per_byte in charges.items():
         if name.endswith(".local"):
             found[f"{name.removesuffix('.local')}.compute"] = per_byte
@@ -142,15 +145,16 @@ def engine_weight(machine: Machine, resource: str) -> float:
     -----
     While both run, x = B - m x' and x' = B' - m' x, so x = (B - m B') / (1 - m m'). Weights in that
     proportion let both directions fill at one level, as two engines do: neither is held by what it
-    takes from the other. The faster one counts 1.
+    takes from the other. The faster one counts 1. What crosses over other links of a port takes in
+    the same way.
     """
     name, _, way = resource.rpartition(".")
     wire = machine.links.get(name)
     if wire is None or wire.forward is None or wire.backward is None:
         return 1.0
     one, two = wire.forward, wire.backward
-    ahead = one.rate - one.against * two.rate
-    back = two.rate - two.against * one.rate
+    ahead = one.rate - one.against * two.rate - _crossing(machine, name, wire.ends[0]) * one.rate
+    back = two.rate - two.against * one.rate - _crossing(machine, name, wire.ends[1]) * two.rate
     if min(ahead, back) <= 0.0:  # more than all of it taken: they take turns
         return 1.0
     return (ahead if way == "forward" else back) / max(ahead, back)
@@ -166,6 +170,44 @@ def _ports(machine: Machine, link: str, start: str) -> Iterator[tuple[str, float
         yield f"{leaves}.forward", machine.ports[leaves].forward or 1.0
     if enters is not None and machine.ports[enters].backward:
         yield f"{enters}.backward", machine.ports[enters].backward or 1.0
+
+
+def _crossing(machine: Machine, link: str, start: str) -> float:
+    """Share of a link's capacity from `start` on that the others of its port take, all at work."""
+    wire = machine.links[link]
+    taken = 0.0
+    for end, name in zip(wire.ends, wire.ports or (), strict=False):
+        if name is None:
+            continue
+        port = machine.ports[name]
+        share = port.forward_across if start == end else port.backward_across
+        if share:
+            others = sum(name in (its.ports or ()) for its in machine.links.values()) - 1
+            taken += share * others
+    return taken
+
+
+def _across(machine: Machine, link: str, start: str) -> Iterator[tuple[str, float]]:
+    """What a byte that crosses a link from `start` takes of the others that share a port with it.
+
+    Seconds a byte of their opposite directions.
+    """
+    wire = machine.links[link]
+    for end, name in zip(wire.ends, wire.ports or (), strict=False):
+        if name is None:
+            continue
+        port = machine.ports[name]
+        # Away from the port goes what starts at its end, and then it is what comes that loses.
+        share = port.backward_across if start == end else port.forward_across
+        for other, its in machine.links.items() if share else ():
+            if other == link or name not in (its.ports or ()):
+                continue
+            there = its.ends[(its.ports or ()).index(name)]
+            ahead = (its.ends[0] == there) != (start == end)
+            way = "forward" if ahead else "backward"
+            side = its.forward if ahead else its.backward
+            if side is not None:
+                yield f"{other}.{way}", share / side.rate
 
 
 def streamed(first: Fluid, rest: Sequence[Movement], shape: Shape, late: float = 0.0) -> Fluid:

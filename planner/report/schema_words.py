@@ -77,6 +77,11 @@ _MACHINE: Final[dict[str, tuple[str, Any]]] = {
     "*.queued": ("Bytes and seconds of queued copies", [["64KiB", "3us"]]),
     "*.curves": ("Single copies by the way they are done", {"pinned": {"latency": "8us"}}),
     "*.against": ("Bytes that one byte of the opposite direction takes; 0 is full duplex", 0.0),
+    "*.forward_across": (
+        "Bytes that one byte moving the other way over another link of the port takes of each link",
+        0.09,
+    ),
+    "*.backward_across": ("The same, towards the place at the port's end", 0.0),
     "*.requests": ("Requests per second at most", 1000000),
     "Disk.kind": ("A file system", "disk"),
     "Disk.path": ("Folder for scratch files", "/var/tmp"),  # noqa: S108 - an example

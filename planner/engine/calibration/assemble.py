@@ -76,7 +76,7 @@ def machine_of(found: Found, folder: Path) -> Machine:
     for k, gpu in enumerate(found.gpus):
         nodes[f"gpu{k}"] = _gpu(found, gpu)
     links = {name: link for name in link_names(found) if (link := link_of(found, name))}
-    ports, shared = ports_of(found)
+    ports, shared = ports_of(found, links)
     for name, port in shared.items():
         if name in links:
             links[name] = links[name].model_copy(update={"ports": (port, None)})

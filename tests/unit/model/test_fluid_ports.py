@@ -1,0 +1,58 @@
+"""What links that share a port take from each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.machine.schema import Machine
+from planner.model.estimate import estimate
+from planner.plan.schema import Plan
+from tests.helpers.machines import linked_gpus
+
+GB = 10**9
+
+
+def _machine(**port: float) -> Machine:
+    tree = linked_gpus(2).model_dump(mode="json", by_alias=True)
+    tree["ports"] = {"root": port}
+    for name in ("pcie0", "pcie1"):
+        tree["links"][name]["ports"] = ["root", None]
+    return Machine.model_validate(tree)
+
+
+def _steady(machine: Machine, *ways: tuple[str, str]) -> list[float]:
+    flows = {
+        f"f{k}": {
+            "from": start,
+            "to": end,
+            "size": 10 * GB,
+            "memory": "pinned",
+            "strategy": "pinned",
+            "route": [start, end],
+        }
+        for k, (start, end) in enumerate(ways)
+    }
+    answer = estimate(Plan.model_validate({"name": "ports", "flows": flows}), machine)
+    return [flow.steady_s for flow in answer.flows]
+
+
+def test_what_comes_out_of_one_gpu_slows_what_goes_into_another() -> None:
+    # Links of 10 GB/s; each byte that comes takes 0.1 of what goes, and nothing the other way: the
+    # one out takes 1 s, and the one in moves at 9 GB/s until then and at 10 for the last GB.
+    into, out = _steady(_machine(forward_across=0.1), ("host0", "gpu0"), ("gpu1", "host0"))
+    assert out == pytest.approx(1.0, rel=1e-3)
+    assert into == pytest.approx(1.1, rel=1e-3)
+    # The other way round it is the one out that loses.
+    into, out = _steady(_machine(backward_across=0.1), ("host0", "gpu0"), ("gpu1", "host0"))
+    assert into == pytest.approx(1.0, rel=1e-3)
+    assert out == pytest.approx(1.1, rel=1e-3)
+
+
+def test_one_direction_alone_loses_nothing() -> None:
+    machine = _machine(forward_across=0.5, backward_across=0.5)
+    both = _steady(machine, ("host0", "gpu0"), ("host0", "gpu1"))
+    assert both == pytest.approx([1.0, 1.0], rel=1e-3)
+    # Duplex of one link is the link's own matter (`against`).
+    assert _steady(machine, ("host0", "gpu0"), ("gpu0", "host0")) == pytest.approx(
+        [1.0, 1.0], rel=1e-3
+    )
