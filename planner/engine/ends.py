@@ -44,6 +44,8 @@ class Ends:
     undo: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     refill: Callable[[DeviceBuffer], None] = lambda _memory: None
     """Writes the source's bytes anew where a GPU's memory is source and target in one."""
+    renew: Callable[[], None] = lambda: None
+    """Writes the source's bytes anew where the plan says that they were just written."""
 
     def turn(self, repeat: int) -> None:
         """Take the target's buffer for a repeat, where it has several."""
@@ -86,7 +88,10 @@ def make_ends(backend: Backend, machine: Machine, task: Task, options: Options) 
         target = maker.target()  # first: a sink in the way is told before a scratch file is written
         source, expected = maker.source()
         refill = partial(fill_device, backend, pattern=maker.pattern)
-        return Ends(source, target, expected, maker.files, undo.pop_all(), refill)
+        ends = Ends(source, target, expected, maker.files, undo.pop_all(), refill)
+        if task.flow.host_source == "hot" and isinstance(source, HostPlace):
+            ends.renew = partial(maker.write, source)
+        return ends
 
 
 @dataclass
@@ -120,11 +125,15 @@ class _Maker:
             return DevicePlace(node.device, buffer, layout=self.task.layout), expected
         place = self._memory(need.first, size=self.task.source_bytes)
         place.layout = self.task.layout
+        self.write(place)
+        return place, expected
+
+    def write(self, place: HostPlace) -> None:
+        """Write the flow's bytes into host memory."""
         if place.layout is None:
             self.pattern.fill(place.buffer.array, THREADS)
         else:
             place.layout.write(place.buffer.put, self.pattern)
-        return place, expected
 
     def _files(self, node: Disk) -> tuple[Place, Expected]:
         """The plan's files, or a scratch file."""

@@ -117,6 +117,22 @@ def state_of(share: float) -> CacheState:
     return "partly"
 
 
+def wanted(state: str, written: str | float) -> float | None:
+    """The share of a source that the page cache must hold; `None` leaves it as it is.
+
+    Parameters
+    ----------
+    state
+        What was predicted for, or asked for: `warm`, `cold`, or another word.
+    written
+        What the plan says of the flow: it may be a share.
+
+    """
+    if state in ("warm", "cold"):
+        return 1.0 if state == "warm" else 0.0
+    return written if isinstance(written, float) else None
+
+
 def enforce(sources: Sequence[FileSource], wanted: float) -> CacheState:
     """Bring the files to a state before a sample and say what they are in.
 

@@ -13,6 +13,7 @@ from planner.engine import pagecache
 from planner.engine.awake import Waker
 from planner.engine.backends import Backend
 from planner.engine.budget import Buckets, Budgeted, Ledger, buckets_of
+from planner.engine.caches import sweeper
 from planner.engine.compute import Blocks
 from planner.engine.copies import (
     Follower,
@@ -115,6 +116,7 @@ class Session:
         self.ledger = Ledger(plan.budget.pinned)
         self._releasers: dict[str, Releaser] = {}
         self._lean = False
+        self._sweep: Callable[[], None] = lambda: None
         self._buckets: dict[str, Buckets] = {}
         self._gates: dict[str, Gate] = {}
         self._precedence: Precedence | None = None
@@ -132,6 +134,7 @@ class Session:
         self._precedence = Precedence(classes, self.stop) if len(classes) > 1 else None
         every = [hop for flow in estimate.flows for hop in all_hops(flow.schedule)]
         self._look_at_hops(every)
+        self._sweep = sweeper((hop.strategy for hop in every), self._undo)
         made: dict[str, Running] = {}
         for i in sources_first(estimate.flows):
             demand, predicted = listed[i], estimate.flows[i]
@@ -261,7 +264,7 @@ class Session:
         return spans
 
     def _prepare(self, poison: int) -> None:
-        """Poison the targets and bring the page cache into its state."""
+        """Poison the targets and bring page cache and caches into the state of the plan."""
         for name, flow in self.flows.items():
             target = flow.runner.ends.target
             flow.runner.rewind()
@@ -278,10 +281,14 @@ class Session:
                 flow.cache = self._enforce(flow)
             size = flow.estimate.size_bytes * flow.estimate.repeat
             self.listener.start(name, size, flow.estimate.duration_s)
+        self._sweep()
+        for flow in self.flows.values():
+            flow.runner.ends.renew()
 
     def _enforce(self, flow: Running) -> CacheState:
         """Bring a flow's files into the state that was predicted for, or asked for."""
-        files, wanted = flow.runner.ends.files, self._wanted(flow)
+        files, written = flow.runner.ends.files, self.plan.flows[flow.demand.flow].cache
+        wanted = pagecache.wanted(self.cache or flow.estimate.schedule.cache, written)
         if wanted is None:
             return pagecache.state_of(pagecache.resident(files))
         if wanted >= 1 and not flow.samples and flow.first is None:
@@ -295,14 +302,6 @@ class Session:
                 f"(it is {state}): its file system or another process holds it"
             ] = None
         return state
-
-    def _wanted(self, flow: Running) -> float | None:
-        """The share of the source that the page cache must hold; `None` leaves it as it is."""
-        state = self.cache or flow.estimate.schedule.cache
-        if state in ("warm", "cold"):
-            return 1.0 if state == "warm" else 0.0
-        written = self.plan.flows[flow.demand.flow].cache
-        return written if isinstance(written, float) else None
 
     def _tasks(self, *, first: bool = False) -> list[Task]:
         """Flows and blocks; before the first sample nothing is woken: it pays for that itself."""

@@ -26,6 +26,7 @@ from planner.engine.calibration.device import THREADS, DeviceBench, Memory
 from planner.engine.calibration.disk import ColdFile
 from planner.engine.calibration.duplex import Load
 from planner.engine.calibration.joint import Stock
+from planner.engine.calibration.pageable import Pageable
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.scope import FEW_CORES, Scope
 from planner.engine.calibration.sides import FileSide, MemorySide, SinkSide
@@ -81,28 +82,23 @@ class Arena:
     def walk_of(self, name: str) -> tuple[int, Walk]:
         """The GPU that works, and the way through two blocks, of a curve by its name.
 
-        `h2d0`, `d2h_pageable1_hot`, `local0`, `peer0-1`, `apart0-1`.
+        `h2d0`, `d2h1`, `local0`, `peer0-1`, `apart0-1`.
         """
-        base = name.removesuffix("_hot")
-        numbers = re.search(r"(\d+)(?:-(\d+))?$", base)
+        numbers = re.search(r"(\d+)(?:-(\d+))?$", name)
         if numbers is None:
             raise ValueError(f"{name} names no GPU")
-        kind, gpu = base[: numbers.start()], int(numbers[1])
+        kind, gpu = name[: numbers.start()], int(numbers[1])
         device = self.devices[gpu]
         if kind in ("peer", "apart"):
             return gpu, Walk(self.devices[int(numbers[2])], device)
         if kind == "local":
             return gpu, Walk(_half(device, 0), _half(device, 1))
-        host = self.pageable if "pageable" in kind else self.pinned
-        inward = kind.startswith("h2d")
-        return gpu, Walk(device, host) if inward else Walk(host, device)
+        inward, outward = self.walks(gpu)
+        return gpu, inward if kind == "h2d" else outward
 
     def curve_cells(self, name: str, alone: Sequence[int], queued: Sequence[int]) -> list[Cell]:
         """The cells of the curve of that name."""
         gpu, walk = self.walk_of(name)
-        if name.endswith("_hot"):
-            base = name.removesuffix("_hot")
-            return list(copies.hot_cells(self.bench, gpu, base, walk, alone))
         return list(copies.cells(self.bench, gpu, name, walk, (alone, queued)))
 
     def lone_cell(self, name: str) -> Cell:
@@ -111,6 +107,11 @@ class Arena:
         run = lone.Lone(self.bench.backend, gpu, walk)
         self.undo.callback(run.close)
         return lone.cell(name, run)
+
+    def ordinary(self, gpu: int) -> Pageable:
+        """The driver's copies of ordinary memory."""
+        device = self.devices[gpu]
+        return Pageable(self.bench, gpu, self.pageable, device, self.pinned, self.undo)
 
     def refinement(self) -> copies.Refinement:
         """What looks for sizes between those of curves."""

@@ -1,7 +1,7 @@
 """Single copies by size, alone and queued.
 
 Every copy walks on through both buffers, so that no byte is met again while it may be in a cache:
-that is how weights and batches are copied. The hot pageable copy is the exception and says so.
+that is how weights and batches are copied.
 """
 
 from __future__ import annotations
@@ -101,9 +101,8 @@ def _cell(probe: Probe, bench: Bench, gpu: int, walk: Walk, key: Key) -> Cell:
 
 
 def one(bench: Bench, gpu: int, walk: Walk, name: str, size: int) -> Cell:
-    """The cell of one size of a curve: of one place again and again if it is a hot one."""
-    probe = again if name.endswith("_hot") else alone
-    return _cell(probe, bench, gpu, walk, (name, "alone", size))
+    """The cell of one size of a curve."""
+    return _cell(alone, bench, gpu, walk, (name, "alone", size))
 
 
 def cells(
@@ -118,14 +117,6 @@ def cells(
         yield _cell(alone, bench, gpu, walk, (name, "alone", size))
     for size in sizes_for(walk, sizes[1]):
         yield _cell(queued, bench, gpu, walk, (name, "queued", size))
-
-
-def hot_cells(
-    bench: Bench, gpu: int, name: str, walk: Walk, sizes: Sequence[int]
-) -> Iterator[Cell]:
-    """The cells of copies of one place again and again."""
-    for size in sizes_for(walk, sizes):
-        yield _cell(again, bench, gpu, walk, (f"{name}_hot", "alone", size))
 
 
 @dataclass(slots=True)

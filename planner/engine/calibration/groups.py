@@ -10,6 +10,7 @@ from itertools import combinations
 from planner.engine.backends.base import Backend
 from planner.engine.calibration import combined, duplex, tables
 from planner.engine.calibration.arena import FRESH, Arena
+from planner.engine.calibration.bench import Way
 from planner.engine.calibration.campaign import Group
 from planner.engine.calibration.copies import BATCH
 from planner.engine.calibration.costs import Costs, allocation_cells, issue_cell
@@ -19,6 +20,7 @@ from planner.engine.calibration.rounds import Cell
 from planner.machine.schema import CopyName, Machine
 
 COPIES: tuple[CopyName, ...] = ("file", "memory", "save", "save_memory")
+WAYS: tuple[Way, ...] = ("h2d", "d2h")
 SMALL = 4096
 """Bytes of a copy that is all issue."""
 
@@ -103,10 +105,8 @@ class Plan:
 
             def pageable(gpu: int = gpu) -> list[Cell]:
                 found: list[Cell] = []
-                for way in ("h2d", "d2h"):
-                    found += arena.curve_cells(f"{way}_pageable{gpu}", scope.pageable, ())
-                    found += arena.curve_cells(f"{way}_pageable{gpu}_hot", scope.hot, ())
-                    found.append(arena.lone_cell(f"{way}_pageable{gpu}"))
+                for way in WAYS:
+                    found += arena.ordinary(gpu).cells(way, scope.pageable, scope.hot)
                 return found
 
             def both(gpu: int = gpu) -> list[Cell]:

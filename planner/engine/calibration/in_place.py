@@ -9,49 +9,52 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import log
 from pathlib import Path
-from time import perf_counter
 from typing import Final, TypeVar
 
 import numpy as np
 
-from planner.engine.backends.base import Backend, Engine, Lane
+from planner.engine.awake import Waker
+from planner.engine.backends.base import Backend, DeviceBuffer
+from planner.engine.calibration.ahead import Ahead
 from planner.engine.calibration.costs import timed
 from planner.engine.calibration.device import Memory
+from planner.engine.calibration.once import Move, Once
 from planner.engine.calibration.rounds import Cell
-from planner.engine.memory import HostBuffer, Mapping
-from planner.engine.touch import Touch, Touching
+from planner.engine.memory import HostBuffer, copy_memory
+from planner.engine.places import DevicePlace, HostPlace
+from planner.engine.strategies.in_place import IN_PLACE_IN, IN_PLACE_OUT
+from planner.engine.strategies.prefetch import PREFETCH_IN, PREFETCH_OUT
+from planner.engine.terms import Terms
 from planner.errors import InfeasibleError
 from planner.machine.curve import Curve
 from planner.model.strategies.touched import ELEMENT, Use, in_place
 
-AnyLane = TypeVar("AnyLane", bound=Lane)
 What = TypeVar("What")
 
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
-DENSE: Final = (64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB)
+DENSE: Final = (64 * KIB, MIB, 4 * MIB, 16 * MIB, 32 * MIB, 64 * MIB, 256 * MIB)
 """Bytes of passes over mapped memory: launch at one end, rate at the other."""
 STRIDES: Final = (32, 64, 128, 512, 4096)
 """Bytes from one element of 16 to the next: shared sectors, whole sectors, single requests."""
 SPARSE: Final = 256 * MIB
 """Bytes over which the elements lie; emulated kernels gather some 100 million elements a second."""
 SPARSE_EMULATED: Final = 16 * MIB
-MANAGED: Final = (4 * MIB, 64 * MIB, 256 * MIB)
+MANAGED: Final = (4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)
 """Bytes of managed memory: a few blocks of 2 MiB, and many."""
 SECTORS: Final = (32, 64, 128)
 """Bytes that a scattered read may move: a sector, two, a whole line."""
 SCATTERED: Final = 128
 """Bytes between elements from which each is a request of its own."""
-PIECES: Final = (16 * MIB, 64 * MIB, 256 * MIB)
-"""Bytes that are registered at a time."""
-QUEUED: Final = 64
-"""Copies of registered pieces that are under way at the most."""
-TOUCHED: Final = 256 * MIB
-"""Bytes of ordinary memory that are registered piece by piece: some 15 ms on an H200 machine."""
+THREADS: Final = 2
+"""Threads of a sample: the run has one of its own."""
 TOUCHING: Final = 8
-"""Threads that touch it first."""
+"""Threads that touch managed memory first."""
+OWN: Final = 4 * MIB
+"""Bytes that the caller copies before each run: as much as the private caches of a core hold."""
 ALLOCATED: Final = 64 * MIB
 """Bytes that the driver allocates, touches and pins in one call."""
 READ: Final = 16 * MIB
@@ -59,6 +62,10 @@ READ: Final = 16 * MIB
 COMBINED: Final = 1e9
 """Bytes/s: no CPU reads write-combined memory faster, and none ordinary memory slower. A guest may
 be handed ordinary memory under that name."""
+
+
+def _none() -> None:
+    """Nothing has to be brought back."""
 
 
 @dataclass
@@ -72,101 +79,120 @@ class InPlace:
     file: Path
     undo: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
+    def __post_init__(self) -> None:
+        """Make what the caller goes through between two runs."""
+        self._own = HostBuffer(2 * OWN)
+        self._waker = Waker(self.backend)
+        self._paused: set[str] = set()
+
     def close(self) -> None:
         """Give lanes and memory back."""
         self.undo.close()
+        self._waker.close()
+        self._own.close()
 
     def cells(self, *, maps: bool) -> Iterator[Cell]:
         """All cells; `maps` says whether the device can reach a file's mapping."""
         self.backend.attach(self.gpu)
+        self._own.touch()
         if self._can("zero_copy"):
             yield from self._zero_copy()
         if self._can("managed"):
             yield from self._managed()
         yield from self._combined()
         if maps:
-            yield from self._file_ahead()
+            yield from self._ahead().file_cells(self.file)
         if maps or not self.backend.emulated:  # emulated memory is registered for next to nothing
-            yield from self._memory_ahead()
+            yield from self._ahead().memory_cells()
 
     def _can(self, strategy: str, across: tuple[str, str] = ("ram", "hbm")) -> bool:
         return self.backend.lacks(strategy, across, [self.gpu]) is None
 
-    def _lane(self, lane: AnyLane) -> AnyLane:
-        self.undo.callback(lane.close)
-        return lane
+    def _ahead(self) -> Ahead:
+        return Ahead(self.backend, self.gpu, self._device(), self.host, self.undo)
 
-    def _waited(self, lane: Lane, issue: Callable[[], object]) -> float:
-        """Seconds from before the issue to after the arrival."""
-        self.backend.attach(self.gpu)  # other cells of this thread use other GPUs
-        start = perf_counter()
-        issue()
-        lane.wait(0)
-        end = perf_counter()
-        lane.log.clear()
-        return end - start
+    def _between(self) -> None:
+        """What lies between two runs: the caller's own caches hold other bytes."""
+        copy_memory(self._own.address + OWN, self._own.address, OWN)
+
+    def _once(self, move: Move, waker: Waker | None, back: Callable[[], object] = _none) -> Once:
+        """A movement that runs once a sample; `back` brings back what the run before moved."""
+
+        def before() -> None:
+            back()
+            self._between()
+
+        made = Once(self.backend, self.gpu, move, waker, before)
+        self.undo.callback(made.close)
+        return made
+
+    def _runs(self, name: str, move: Move, back: Callable[[], object] = _none) -> Iterator[Cell]:
+        """A steady run, and of the first size of a curve one after a pause."""
+        yield Cell((name, "alone", move.size), self._once(move, self._waker, back), THREADS)
+        if name not in self._paused:
+            self._paused.add(name)
+            yield Cell(("idle", name, move.size), self._once(move, None, back), THREADS)
+
+    def _device(self) -> DevicePlace:
+        block = self.device
+        return DevicePlace(self.gpu, DeviceBuffer(self.gpu, block.address, block.size))
 
     def _zero_copy(self) -> Iterator[Cell]:
         """Dense passes both ways, and elements of 16 bytes at growing distances."""
         self.backend.compile(self.gpu)
-        lane = self._lane(self.backend.kernel_lane(self.gpu, 1))
+        host = HostPlace(self.host.owner)
+        reads, writes = IN_PLACE_IN["zero_copy"](self.gpu), IN_PLACE_OUT["zero_copy"](self.gpu)
 
-        def passed(touch: Touch) -> float:
-            return self._waited(lane, lambda: lane.touch(0, touch))
+        def read(size: int, use: Use) -> Move:
+            return Move("zero_copy", reads, host, self._device(), size, terms=Terms(use))
 
-        host, device = self.host.address, self.device.address
-        for way, source, target in (("h2d", host, device), ("d2h", device, host)):
-            for size in self._fitting(DENSE):
-                touch = Touch(target, source, 0, size, size)
-                key = (f"{way}{self.gpu}_zero_copy", "alone", size)
-                yield _cell(key, passed, touch)
+        for size in self._fitting(DENSE):
+            yield from self._runs(f"h2d{self.gpu}_zero_copy", read(size, Use()))
+            write = Move("zero_copy", writes, self._device(), host, size)
+            yield from self._runs(f"d2h{self.gpu}_zero_copy", write)
         most = SPARSE_EMULATED if self.backend.emulated else SPARSE
         over = max(self._fitting((MIB, 16 * MIB, most)), default=0)
         for stride in STRIDES if over else ():
-            use = Use(ELEMENT / stride, 1, "strided")
-            touch = Touching(use).of(over, host, device)
-            yield _cell((f"h2d{self.gpu}_strided", over, stride), passed, touch)
+            strided = read(over, Use(ELEMENT / stride, 1, "strided"))
+            run = self._once(strided, self._waker)
+            yield Cell((f"h2d{self.gpu}_strided", over, stride), run, THREADS)
 
     def _fitting(self, sizes: Sequence[int]) -> list[int]:
         room = min(self.host.size, self.device.size)
         return [size for size in sizes if size <= room]
 
     def _managed(self) -> Iterator[Cell]:
-        """Faults of a dense first pass, and prefetches both ways."""
-        try:
-            buffer = self._managed_buffer(max(self._fitting(MANAGED), default=0))
-        except InfeasibleError:
-            return
-        kernels = self._lane(self.backend.kernel_lane(self.gpu, 1))
-        address = buffer.address
-
-        def faults(size: int) -> float:
-            self.backend.bring(buffer, None)
-            touch = Touch(self.device.address, address, 0, size, size)
-            return self._waited(kernels, lambda: kernels.touch(0, touch))
-
+        """Faults of a dense first pass, and prefetches both ways, of buffers of each size."""
+        self.backend.compile(self.gpu)
+        into, out = PREFETCH_IN["prefetch"](self.gpu), PREFETCH_OUT["prefetch"](self.gpu)
+        inward, outward = (
+            self._can("prefetch", across) for across in (("ram", "hbm"), ("hbm", "ram"))
+        )
         for size in self._fitting(MANAGED):
-            yield _cell((f"h2d{self.gpu}_managed_fault", "alone", size), faults, size)
-        ways = (("h2d", ("ram", "hbm"), True), ("d2h", ("hbm", "ram"), False))
-        for way, across, inward in ways:
-            if not self._can("prefetch", across):
-                continue
-            lane = self._lane(self.backend.page_lane(self.gpu, 1, inward=inward))
-
-            begin = None if inward else self.gpu
-
-            def moved(size: int, lane: Lane = lane, begin: int | None = begin) -> float:
-                self.backend.bring(buffer, begin)
-                return self._waited(lane, lambda: lane.copy(0, address, address, size))
-
-            for size in self._fitting(MANAGED):
-                yield _cell((f"{way}{self.gpu}_managed_prefetch", "alone", size), moved, size)
+            try:
+                buffer = self._managed_buffer(size)
+            except InfeasibleError:
+                return
+            host, seen = HostPlace(buffer), self.backend.seen_by(self.gpu, buffer)
+            there = DevicePlace(self.gpu, seen)
+            back = partial(self.backend.bring, buffer, None)
+            again = partial(self.backend.bring, buffer, self.gpu)
+            faulted = IN_PLACE_IN["managed"](self.gpu)
+            faults = Move("managed", faulted, host, self._device(), size, terms=Terms(Use()))
+            name = f"{self.gpu}_managed"
+            yield from self._runs(f"h2d{name}_fault", faults, back)
+            if inward:
+                moved = Move("prefetch", into, host, there, size)
+                yield from self._runs(f"h2d{name}_prefetch", moved, back)
+            if outward:
+                moved = Move("prefetch", out, there, host, size)
+                yield from self._runs(f"d2h{name}_prefetch", moved, again)
 
     def _managed_buffer(self, size: int) -> HostBuffer:
         """Managed memory that the CPU has touched: untouched pages would not move."""
         buffer = self.backend.managed(self.gpu, size)
         self.undo.callback(buffer.close)
-        buffer.touch()
+        buffer.touch(TOUCHING)
         return buffer
 
     def _combined(self) -> Iterator[Cell]:
@@ -190,74 +216,6 @@ class InPlace:
 
         yield _cell(("combined", "read"), read, READ, is_rate=True)
 
-    def _file_ahead(self) -> Iterator[Cell]:
-        """Pieces of a cached file: mapped anew each time, so its page faults count."""
-        length = min(self.device.size, self.file.stat().st_size)
-
-        @contextlib.contextmanager
-        def mapped() -> Iterator[int]:
-            made = Mapping(str(self.file), 0, length)
-            try:
-                yield made.address
-            finally:
-                made.close()
-
-        yield from self._ahead("register_ahead", length, mapped, read_only=True)
-
-    def _memory_ahead(self) -> Iterator[Cell]:
-        """Pieces of ordinary memory that was touched before."""
-        length = min(self.device.size, TOUCHED)
-        buffer = HostBuffer(length)
-        self.undo.callback(buffer.close)
-        buffer.touch(TOUCHING)
-
-        @contextlib.contextmanager
-        def touched() -> Iterator[int]:
-            yield buffer.address
-
-        yield from self._ahead("register_memory", length, touched, read_only=False)
-
-    def _ahead(
-        self,
-        name: str,
-        length: int,
-        source: Callable[[], contextlib.AbstractContextManager[int]],
-        *,
-        read_only: bool,
-    ) -> Iterator[Cell]:
-        """One thread that registers piece after piece of a source, each before its copy.
-
-        What a registration takes is measured while copies are under way, as they are in a transfer.
-        """
-        pieces = [p for p in PIECES if 2 * p <= length and length // p <= QUEUED]
-        if not pieces:
-            return
-        lane = self._lane(self.backend.lane(Engine("h2d", self.gpu), QUEUED))
-
-        def registered(piece: int) -> float:
-            self.backend.attach(self.gpu)  # other cells of this thread use other GPUs
-            held: list[int] = []
-            spent = 0.0
-            with source() as first:
-                try:
-                    for slot, at in enumerate(range(0, length - piece + 1, piece)):
-                        start = perf_counter()
-                        self.backend.register(first + at, piece, read_only=read_only)
-                        spent += perf_counter() - start
-                        held.append(first + at)
-                        lane.copy(slot, self.device.address + at, first + at, piece)
-                    for slot in range(len(held)):
-                        lane.wait(slot)
-                finally:
-                    lane.settle()
-                    lane.log.clear()
-                    for address in held:
-                        self.backend.unregister(address)
-            return spent / len(held)
-
-        for piece in pieces:
-            yield _cell((name, "alone", piece), registered, piece)
-
 
 def _cell(
     key: tuple[object, ...], run: Callable[[What], float], what: What, *, is_rate: bool = False
@@ -273,11 +231,13 @@ def scattered(cells: Sequence[Cell], gpu: int, curve: Curve) -> tuple[float, int
     the elements that lie closer together.
     """
     name = f"h2d{gpu}_strided"
-    seen = {
+    every = {
         (c.key[1], c.key[2]): max(1e-9, c.summary().median - curve.latency)
         for c in cells
         if isinstance(c.key, tuple) and c.key[0] == name and c.taken
     }
+    # What takes less than launch and pause before it says more of their noise than of requests.
+    seen = {key: t for key, t in every.items() if t > curve.latency} or every
     far = [over / stride / t for (over, stride), t in seen.items() if stride >= SCATTERED]
     if not far:
         return None

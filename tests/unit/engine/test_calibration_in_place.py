@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from planner.engine.backends.base import DeviceBuffer
 from planner.engine.backends.host import HostBackend
+from planner.engine.caches import sweep
+from planner.engine.calibration import ahead
+from planner.engine.calibration.ahead import pace
 from planner.engine.calibration.device import DeviceBench
 from planner.engine.calibration.in_place import COMBINED, STRIDES, InPlace, scattered
 from planner.engine.calibration.rounds import Cell
+from planner.engine.memory import Mapping
+from planner.engine.places import DevicePlace
+from planner.engine.transfer import Moved
 from planner.machine.curve import Curve
 from planner.model.strategies.touched import ELEMENT, Use, in_place
 
@@ -100,7 +109,7 @@ def test_pieces_are_registered_ahead_of_their_copies_and_given_back(
         names = ("register_ahead", "register_memory")
         found = [(cell.key, cell) for cell in probes.cells(maps=True)]
         cells = [(key, cell) for key, cell in found if isinstance(key, tuple) and key[0] in names]
-        # Two pieces of 16 MiB fit; of 64 MiB not even one.
+        # Two pieces of 16 MiB fit, of 32 MiB only one.
         assert [key for key, _ in cells] == [(name, "alone", 16 * MIB) for name in names]
         with monkeypatch.context() as patched:
             patched.setattr(backend, "register", register)
@@ -112,5 +121,56 @@ def test_pieces_are_registered_ahead_of_their_copies_and_given_back(
                 most = 0
         probes.close()
     finally:
+        bench.close()
+        backend.close()
+
+
+def test_a_piece_takes_its_registration_and_the_issue_of_its_copy() -> None:
+    # Registrations of 2 s, each followed by 0.5 s in which the copy is issued; copies take 1 s.
+    registered = ((0.0, 2.0), (2.5, 4.5), (5.0, 7.0))
+    copied = ((2.0, 3.0), (4.5, 5.5), (7.0, 8.0))
+    moved = Moved(0.0, 8.0, (registered, copied), (None, ("h2d", 0)))
+    assert pace(moved) == pytest.approx((3 * 2.0 + 2 * 0.5) / 3)
+    # Copies of 4 s: the third piece waits until 6.5 for the slot of the first; 0.5 s are issue.
+    registered = ((0.0, 2.0), (2.5, 4.5), (7.0, 9.0))
+    copied = ((2.0, 6.5), (4.5, 10.5), (9.0, 14.5))
+    moved = Moved(0.0, 14.5, (registered, copied), (None, ("h2d", 0)))
+    assert pace(moved) == pytest.approx((3 * 2.0 + 2 * 0.5) / 3)
+
+
+def test_registering_runs_as_a_plan_does_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "warm"
+    file.write_bytes(bytes(64 * MIB))
+    backend = HostBackend()
+    bench = DeviceBench(backend)
+    done: list[str] = []
+    undo = contextlib.ExitStack()
+
+    def noted(name: str, plain: Callable[..., None]) -> Callable[..., None]:
+        def call(*args: object, **options: object) -> None:
+            done.append(name)
+            plain(*args, **options)
+
+        return call
+
+    try:
+        host, device = bench.pinned(MIB), bench.device(0, 64 * MIB)
+        there = DevicePlace(0, DeviceBuffer(0, device.address, device.size))
+        monkeypatch.setattr("planner.engine.calibration.ahead.sweep", noted("sweep", sweep))
+        monkeypatch.setattr(Mapping, "forget", noted("forget", Mapping.forget))
+        monkeypatch.setattr(backend, "register", noted("register", backend.register))
+        monkeypatch.setattr(backend, "unregister", noted("unregister", backend.unregister))
+        cells = list(ahead.Ahead(backend, 0, there, host, undo).file_cells(file))
+        assert [cell.key for cell in cells] == [
+            ("register_ahead", "alone", size * MIB) for size in (16, 32)
+        ]
+        for _ in range(2):
+            done.clear()
+            assert cells[1].take() > 0
+            assert done == ["forget", "sweep", *["register"] * 2, *["unregister"] * 2]
+    finally:
+        undo.close()
         bench.close()
         backend.close()

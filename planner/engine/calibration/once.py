@@ -1,0 +1,112 @@
+"""A movement of one hop, run as a plan's run does it: for what no copy engine does by itself.
+
+Copies back to back find everything that they use in caches. A run of a plan does not: its thread is
+new, and other threads have just compared bytes or written them. What the driver does with a CPU's
+thread, and what a kernel does, takes another time then; so each size is a movement of the engine
+here, and its time is what a run takes: a steady one, whose engines have been woken, or the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from planner.engine.awake import Waker
+from planner.engine.backends.base import Backend
+from planner.engine.calibration.pause import after_pause
+from planner.engine.kept import Kept
+from planner.engine.places import DevicePlace, Place
+from planner.engine.route import Rest, Route
+from planner.engine.strategies.base import Stage
+from planner.engine.team import Team
+from planner.engine.terms import Terms
+from planner.engine.transfer import Line, Moved, Transfer
+from planner.engine.waits import Stop
+from planner.results import Hop
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What moves, and how: the strategy with its stages, the two ends, bytes, chunk and slots."""
+
+    strategy: str
+    stages: tuple[Stage, ...]
+    source: Place
+    target: Place
+    size: int
+    chunk: int = 0
+    depth: int = 1
+    rests: tuple[Rest, ...] = ()
+    terms: Terms = field(default_factory=Terms)
+
+
+class Once:
+    """A movement made ready; a call runs it once and gives its seconds.
+
+    Parameters
+    ----------
+    backend, gpu
+        What does it, and which GPU takes part.
+    move
+        The movement, by one worker.
+    waker
+        Wakes its engines before each run; `None` is a run after a pause.
+    before
+        What is done before each run and not timed: it leaves bytes and caches as a plan's run
+        finds them.
+    took
+        What of a run is asked for; its seconds unless told otherwise.
+
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        gpu: int,
+        move: Move,
+        waker: Waker | None,
+        before: Callable[[], object] = lambda: None,
+        took: Callable[[Moved], float] = lambda moved: moved.end - moved.start,
+    ) -> None:
+        self._backend, self._gpu, self._waker = backend, gpu, waker
+        self._before, self._took = before, took
+        if isinstance(move.target, DevicePlace) and move.terms.use is not None:
+            move.target.touched = Kept(move.terms.touching, [0], [move.size])
+        hop = Hop(
+            link="",
+            start="source",
+            end="target",
+            strategy=move.strategy,
+            chunk_bytes=move.chunk or move.size,
+            depth=move.depth,
+            workers=1,
+            coupled=False,
+        )
+        route = Route((hop,), move.stages, (0,) * len(move.stages), move.rests)
+        line = Line("calibration", move.size, (route,), move.source, move.target)
+        stop = Stop()
+        backend.attach(gpu)
+        self._team = Team(1, stop, "calibration")
+        self._transfer = Transfer(backend, self._team, stop, line, move.terms)
+        self._transfer.prepare()
+
+    def __call__(self) -> float:
+        """Run it, in a thread of its own as flows have it."""
+        self._backend.attach(self._gpu)  # other cells of this thread use other GPUs
+        self._before()
+        try:
+            return after_pause(self._backend, self._gpu, self._go, self._wake)
+        finally:
+            self._transfer.give_back()  # another cell may register the same memory
+
+    def _wake(self) -> None:
+        if self._waker is not None:
+            self._waker(self._transfer.engines())
+
+    def _go(self) -> float:
+        return self._took(self._transfer.run())
+
+    def close(self) -> None:
+        """Give lane and memory back."""
+        self._transfer.close()
+        self._team.close()
