@@ -19,6 +19,7 @@ __version__: Final = VERSION
 
 _HOME: Final = {
     "Diff": "planner.results.diff",
+    "Doctor": "planner.results.doctor",
     "Estimate": "planner.results",
     "ExecutionError": "planner.errors",
     "ExitCode": "planner.errors",
@@ -45,6 +46,7 @@ _HOME: Final = {
     "calibrate": "planner.engine.calibrate",
     "check": "planner.review.answers",
     "diff": "planner.review.sides",
+    "doctor": "planner.review.doctor",
     "estimate": "planner.review.answers",
     "execute": "planner.review.answers",
     "load": "planner.engine.load",
@@ -59,6 +61,7 @@ _HOME: Final = {
 
 __all__ = [
     "Diff",
+    "Doctor",
     "Estimate",
     "ExecutionError",
     "ExitCode",
@@ -86,6 +89,7 @@ __all__ = [
     "calibrate",
     "check",
     "diff",
+    "doctor",
     "estimate",
     "execute",
     "load",
@@ -127,9 +131,11 @@ if TYPE_CHECKING:
         Verdict as Verdict,
     )
     from planner.results.diff import Diff as Diff
+    from planner.results.doctor import Doctor as Doctor
     from planner.results.sweep import Sweep as Sweep
     from planner.results.topo import Topo as Topo
     from planner.review.answers import check as check, estimate as estimate, execute as execute
+    from planner.review.doctor import doctor as doctor
     from planner.review.sides import diff as diff
     from planner.review.sweep import sweep as sweep
     from planner.review.topo import topo as topo

@@ -50,7 +50,8 @@ def test_help_imports_nothing_heavy_and_no_verb(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", ["check", "estimate", "execute", "diff", "calibrate", "topo", "history", "schema"]
+    "verb",
+    ["check", "estimate", "execute", "diff", "calibrate", "topo", "doctor", "history", "schema"],
 )
 def test_the_help_of_a_verb_imports_that_verb_alone(verb: str) -> None:
     modules = loaded(verb, "--help")

@@ -176,7 +176,7 @@ def test_version(installed: Installed) -> None:
 def test_every_verb_explains_itself(installed: Installed) -> None:
     listing = installed.prints("--help").partition("Verbs:\n")[2].partition("\n\n")[0]
     verbs = re.findall(r"^  (\w+)  ", listing, flags=re.MULTILINE)
-    known = {"calibrate", "check", "estimate", "execute", "report", "schema", "topo"}
+    known = {"calibrate", "check", "doctor", "estimate", "execute", "report", "schema", "topo"}
     assert known <= set(verbs)
     for verb in verbs:
         assert f"planner {verb}" in installed.prints(verb, "--help")
@@ -211,6 +211,15 @@ def test_topo_of_the_catalogue_and_of_this_computer(installed: Installed) -> Non
     found = json.loads(installed.prints("topo", "--json"))
     assert found["format"].startswith("planner.topo/")
     assert "host0" in [node["name"] for node in found["nodes"]]
+
+
+def test_doctor_examines_a_machine_and_this_computer(installed: Installed) -> None:
+    examined = installed.planner("doctor", "--machine", "h200-sxm-1", "--json")
+    assert json.loads(examined.stdout)["format"].startswith("planner.doctor/")
+    here = installed.planner("doctor", "--json")
+    result = json.loads(here.stdout)
+    assert here.returncode == result["verdict"]["exit_code"]
+    assert len(result["checks"]) > 10
 
 
 def test_report_finds_its_templates(installed: Installed) -> None:

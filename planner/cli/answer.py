@@ -11,6 +11,7 @@ from planner.cli.save import save_text
 if TYPE_CHECKING:
     from planner.results import CheckResult, Estimate, Run
     from planner.results.diff import Diff
+    from planner.results.doctor import Doctor
     from planner.results.history import History
     from planner.results.sweep import Sweep
 
@@ -27,7 +28,7 @@ class Views:
 
 
 def show(
-    result: Estimate | Run | CheckResult | Diff | History | Sweep,
+    result: Estimate | Run | CheckResult | Diff | History | Sweep | Doctor,
     console: Console,
     *,
     explain: bool = False,

@@ -25,6 +25,7 @@ VERBS: Final[dict[str, str]] = {
     "sweep": "Estimate many variants of a plan, and name the smallest that is enough.",
     "calibrate": "Measure this computer and write its machine file.",
     "topo": "Show the places and links of a machine, as a matrix or as a tree.",
+    "doctor": "Examine this computer and its calibration, and say how to mend what is wrong.",
     "history": "Show how predicted and measured went over time, and what drifted.",
     "report": "Make an HTML page or a trace of a saved result.",
     "schema": "Print the JSON schema of a plan, a machine or a result.",

@@ -46,6 +46,13 @@ def machines(incomplete: str) -> list[str]:
     return [*_starting([*catalogue(), "here"], incomplete), *plans(incomplete)]
 
 
+def checks(incomplete: str) -> list[str]:
+    """The checks of `planner doctor`."""
+    from planner.review.doctor import CHECKS
+
+    return _starting((check.word for check in CHECKS), incomplete)
+
+
 def flows(ctx: Any, incomplete: str) -> list[str]:
     """The flows of the plan on the command line."""
     plan = _plan(ctx)

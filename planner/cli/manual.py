@@ -12,7 +12,7 @@ CODES: Final[dict[int, str]] = {
     4: "valid, but impossible: no route, or it does not fit",
     5: "this computer cannot run it: no device, no library",
     6: "execution failed, or the data did not arrive intact",
-    10: "an objective was missed",
+    10: "an objective was missed, or doctor found something",
     11: "a regression beyond --fail-above, or a drift",
     12: "the prediction was off by more than --max-error",
     130: "interrupted",
@@ -29,6 +29,7 @@ _OF_VERB: Final[dict[str, tuple[int, ...]]] = {
     "sweep": (0, 3, 4, 5, 10),
     "calibrate": (0, 3, 5, 6),
     "topo": (0, 3),
+    "doctor": (0, 3, 10),
     "history": (0, 3, 6, 11),
     "report": (0, 3),
     "schema": (0, 3),
@@ -73,6 +74,11 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("planner topo", "this computer, as it was calibrated, else as the system tells"),
         ("planner topo plan.yaml --view tree", "the machine of a plan"),
         ("planner topo --machine h200-sxm-2 --json", "for a program"),
+    ),
+    "doctor": (
+        ("planner doctor", "all checks of this computer"),
+        ("planner doctor --only gpu --only pcie", "some of them"),
+        ("planner doctor --machine node.yaml --json", "what a machine file says"),
     ),
     "history": (
         ("planner history", "trends of all plans and hops"),

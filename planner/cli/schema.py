@@ -11,7 +11,9 @@ from planner.cli.options import verb
 from planner.errors import ExitCode
 
 Kind = Annotated[
-    Literal["plan", "machine", "estimate", "run", "check", "diff", "history", "sweep", "topo"],
+    Literal[
+        "plan", "machine", "estimate", "run", "check", "diff", "history", "sweep", "topo", "doctor"
+    ],
     typer.Option("--of", help="Of what."),
 ]
 

@@ -18,6 +18,7 @@ _MODELS: Final = {
     "history": ("planner.results.history", "History"),
     "sweep": ("planner.results.sweep", "Sweep"),
     "topo": ("planner.results.topo", "Topo"),
+    "doctor": ("planner.results.doctor", "Doctor"),
 }
 
 _WRITTEN: Final = ("plan", "machine")

@@ -11,6 +11,7 @@ from planner.results import Estimate
 if TYPE_CHECKING:
     from planner.results import CheckResult, Run
     from planner.results.diff import Diff
+    from planner.results.doctor import Doctor
     from planner.results.history import History
     from planner.results.sweep import Sweep
     from planner.results.topo import Topo
@@ -22,12 +23,13 @@ _PAGES: Final = {
     "planner.history/1": ("planner.report.history", "history_text"),
     "planner.sweep/1": ("planner.report.sweep", "sweep_text"),
     "planner.topo/1": ("planner.report.topo", "topo_text"),
+    "planner.doctor/1": ("planner.report.doctor", "doctor_text"),
 }
 """What writes the page of each other format."""
 
 
 def text(
-    result: Estimate | Run | CheckResult | Diff | History | Sweep | Topo,
+    result: Estimate | Run | CheckResult | Diff | History | Sweep | Topo | Doctor,
     style: Style | None = None,
     *,
     explain: bool = False,
@@ -38,8 +40,8 @@ def text(
     Parameters
     ----------
     result
-        an estimate, a run, a comparison, what a check found, a history, a sweep, or a
-        machine as one can look at it.
+        an estimate, a run, a comparison, what a check found, a history, a sweep, a
+        machine as one can look at it, or what a doctor found.
     style
         width, colour and characters; 100 columns without colour if `None`.
     explain

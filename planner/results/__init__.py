@@ -67,6 +67,7 @@ FORMATS: dict[str, str] = {
     "planner.history/1": "planner.results.history",
     "planner.sweep/1": "planner.results.sweep",
     "planner.topo/1": "planner.results.topo",
+    "planner.doctor/1": "planner.results.doctor",
 }
 """Every format that is emitted, and its home; those not imported above load when they are needed:
 an estimate's start shall not wait for them."""

@@ -24,8 +24,8 @@ from planner.machine.system import Cache, FileSystem, NumaNode
 
 GB = 10**9
 GIB = 1 << 30
-NOW = 1_796_000_000.0
-"""2026-11-29, seconds since 1970."""
+NOW = 1_795_953_600.0
+"""Noon of 2026-11-29 (UTC), seconds since 1970."""
 DAY = 86400.0
 
 
@@ -85,9 +85,30 @@ def details(**changes: Any) -> GpuDetails:
 def calibrated() -> Machine:
     """`h200-sxm-2` as a calibration of this computer would be."""
     machine = load_machine("h200-sxm-2")
+    # Of the disk of the catalogue's machine the samples spread by 21 %.
+    steady = machine.sources["disk"].model_copy(update={"spread": 0.02})
     return machine.model_copy(
-        update={"name": "here", "hardware": {"kernel": "6.8.0", "driver": "580.159"}}
+        update={
+            "name": "here",
+            "hardware": {"kernel": "6.8.0", "driver": "580.159", "cores": "32"},
+            "sources": {**machine.sources, "disk": steady},
+        }
     )
+
+
+def with_link(name: str, **changes: Any) -> Calibration:
+    """That calibration with one link changed."""
+    machine = calibrated()
+    link = machine.links[name].model_copy(update=changes)
+    return Calibration(
+        machine.model_copy(update={"links": {**machine.links, name: link}}), NOW - DAY
+    )
+
+
+def health(**changes: Any) -> GpuDetails:
+    """The second GPU in another state."""
+    base = details()
+    return replace(base, health=(base.health[0], replace(base.health[1], **changes)))
 
 
 def observation(**changes: Any) -> Observation:

@@ -1,0 +1,1 @@
+"""The checks of `planner doctor`: each a small pure function over an `Observation`."""

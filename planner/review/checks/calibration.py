@@ -1,0 +1,104 @@
+"""The calibration: whether there is one, of this computer, lately, in quiet, on real GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from planner.machine.observation import Calibration, Observation
+from planner.machine.schema import Machine
+from planner.results.doctor import Finding
+from planner.review.checks.base import CannotTellError, found
+from planner.units import format_share
+
+OLD: Final = 30
+"""Days after which drivers, neighbours and disks have often changed without a new name."""
+SPREAD: Final = 0.10
+DISTURBED: Final = 10
+"""Cells that stayed disturbed after being taken again; a quick calibration has a few hundred."""
+DAY: Final = 86400.0
+
+_AGAIN: Final = "planner calibrate (--full takes three minutes), while nothing else runs"
+
+
+def calibration(seen: Observation) -> Iterator[Finding]:
+    """What is to be known before a prediction for this computer is believed."""
+    kept = seen.calibration
+    if kept is None:
+        if "calibration" in seen.unknown:
+            raise CannotTellError(seen.unknown["calibration"])
+        yield _none(seen)
+        return
+    machine = kept.machine
+    if machine.emulated:
+        real = seen.about is not None and bool(seen.about.gpus)
+        yield found(
+            "warning" if real else "note",
+            "calibration",
+            "its GPUs are emulated in RAM" + (", though there are real ones" if real else ""),
+            why="predictions say nothing about a GPU",
+            mend="planner calibrate --backend cuda; the check cuda says what is missing"
+            if real
+            else "calibrate where the GPUs are",
+        )
+    days = (seen.now_s - kept.at_s) / DAY
+    if days > OLD:
+        yield found(
+            "warning",
+            "calibration",
+            f"it is {days:.0f} days old",
+            why="what it measured may have changed: predictions drift from measurements",
+            mend="planner calibrate; planner history shows what drifted",
+        )
+    yield from _sources(machine)
+
+
+def _none(seen: Observation) -> Finding:
+    """There is no calibration that holds here."""
+    changed = _changed(seen, seen.others[0]) if seen.others else ""
+    return found(
+        "warning",
+        "calibration",
+        f"the one that is kept was made {changed}" if changed else "there is none",
+        why="estimates for `here` measure first; until then nothing tells whether links are as "
+        "fast as they should be",
+        mend=_AGAIN,
+    )
+
+
+def _changed(seen: Observation, other: Calibration) -> str:
+    """In which way the computer is not the one that was measured."""
+    about, then = seen.about, other.machine.hardware
+    facts = []
+    if about is not None:
+        for key, now in (("kernel", about.kernel), ("driver", about.driver)):
+            if now is not None and key in then and then[key] != now:
+                facts.append(f"with {key} {then[key]} (now {now})")
+        if "cores" in then and then["cores"] != str(about.cores):
+            facts.append(f"with {then['cores']} cores (now {about.cores})")
+    day = datetime.fromtimestamp(other.at_s, tz=UTC).date().isoformat()
+    return f"{' and '.join(facts) or 'with other limits or on another disk'}, on {day}"
+
+
+def _sources(machine: Machine) -> Iterator[Finding]:
+    """How steady and how undisturbed what was measured is."""
+    for name, source in machine.sources.items():
+        if source.kind != "measured":
+            continue
+        if source.spread is not None and source.spread > SPREAD:
+            yield found(
+                "warning",
+                name,
+                f"its samples spread by {format_share(source.spread)}",
+                why="predictions are no better than that: their intervals are as wide",
+                mend=_AGAIN,
+            )
+        if source.disturbed > DISTURBED:
+            yield found(
+                "warning",
+                name,
+                f"{source.disturbed} cells stayed disturbed",
+                why="something else ran: rates are lower than the hardware's",
+                mend=_AGAIN,
+            )
