@@ -86,7 +86,8 @@ class Curve(BaseModel):
     `gap` is what a queued copy costs the engine beside its bytes (LogGP's g); it is shared by all
     flows, while `latency` delays only a copy that finds the engine idle. `idle` is what a run of
     such copies takes longer after a pause: caller, engine and link wake up, once; a run that
-    follows another one does not pay it. `queued` are
+    follows another one does not pay it. `overhead` is what every run takes beside its copies: the
+    caller's work before the first one and behind the last. `queued` are
     measured points of copies behind one another, where there are any: a lone copy of some MiB may
     wake a link that a queue keeps awake, so the two differ by more than the gap. `spread` is the
     relative half interquartile range of the times, `None` where none was kept.
@@ -98,6 +99,7 @@ class Curve(BaseModel):
     latency: Seconds = Field(ge=0)
     gap: Seconds | None = Field(default=None, ge=0)
     idle: Seconds = Field(default=0.0, ge=0)
+    overhead: Seconds = Field(default=0.0, ge=0)
     queued: tuple[Annotated[Point, BeforeValidator(_point)], ...] = ()
     rate: BytesPerSecond = Field(gt=0)
     spread: float | None = Field(default=None, ge=0)
@@ -180,6 +182,7 @@ class Curve(BaseModel):
             "latency": self.latency * factor,
             "gap": gap,
             "idle": self.idle * factor,
+            "overhead": self.overhead * factor,
             "rate": self.rate / factor,
         }
         return self.model_copy(update=update)

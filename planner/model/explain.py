@@ -22,6 +22,8 @@ def arithmetic(need: Need, candidate: Candidate, fluids: list[Fluid]) -> tuple[s
         line = _movement_line(movement, shape, flow)
         if line:
             lines.append(line)
+        if movement.overhead:
+            lines.append(f"in that, the caller's own work: {format_time(movement.overhead)}")
         waking = movement.waking(shape)
         if waking:
             lines.append(

@@ -101,8 +101,14 @@ class Movement:
         return of_hbm(self.size, later, last.gpu.rate) if later.reads else 0.0
 
     def lead(self, shape: Shape) -> float:
-        """Seconds that a run loses until all workers are at it."""
-        return self.waking(shape)
+        """Seconds that a run loses around its copies, and until all workers are at it."""
+        return self.overhead + self.waking(shape)
+
+    @cached_property
+    def overhead(self) -> float:
+        """Seconds of the caller before the first copy and behind the last, the engines awake."""
+        stages = self.stages(Shape(max(self.size, 1)))
+        return max((stage.overhead for stage in stages), default=0.0)
 
     @cached_property
     def idle(self) -> float:

@@ -16,11 +16,12 @@ class Stage:
     `seconds(length)` is the service time of one chunk: for a `pool` stage on one worker while all
     workers are at it, for an `engine` stage on the one engine when chunks queue. `lag` is the time
     from the end of an engine's service until the chunk counts as arrived (its latency without its
-    gap), `idle` what the first run takes longer because its engine had nothing to do before.
-    `charges` maps each shared resource to the seconds of it that one byte takes. A `through` stage
-    passes bytes on as they come (a network adapter, a wire behind another): it begins with the
-    stage before it and ends no sooner. A `whole` one is given all its bytes in one call: the
-    engine does nothing else before that has ended.
+    gap), `idle` what the first run takes longer because its engine had nothing to do before, and
+    `overhead` what every run takes beside the engine's copies. `charges` maps each shared resource
+    to the seconds of it that one byte takes. A `through` stage passes bytes on as they come (a
+    network adapter, a wire behind another): it begins with the stage before it and ends no sooner.
+    A `whole` one is given all its bytes in one call: the engine does nothing else before that has
+    ended.
     """
 
     resource: str
@@ -28,6 +29,7 @@ class Stage:
     seconds: Callable[[int], float]
     lag: float = 0.0
     idle: float = 0.0
+    overhead: float = 0.0
     charges: Mapping[str, float] = field(default_factory=dict)
     cause: Cause = "bandwidth"
     through: bool = False

@@ -101,12 +101,12 @@ class Arena:
         gpu, walk = self.walk_of(name)
         return list(copies.cells(self.bench, gpu, name, walk, (alone, queued)))
 
-    def lone_cell(self, name: str) -> Cell:
-        """The cell of one copy after a pause, for the curve of that name."""
+    def lone_cells(self, name: str) -> list[Cell]:
+        """The cells of one copy by a run of its own, for the curve of that name."""
         gpu, walk = self.walk_of(name)
         run = lone.Lone(self.bench.backend, gpu, walk)
         self.undo.callback(run.close)
-        return lone.cell(name, run)
+        return lone.cells(name, run)
 
     def ordinary(self, gpu: int) -> Pageable:
         """The driver's copies of ordinary memory."""

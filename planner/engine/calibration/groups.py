@@ -100,7 +100,7 @@ class Plan:
                 found: list[Cell] = []
                 for way in ("h2d", "d2h"):
                     found += arena.curve_cells(f"{way}{gpu}", scope.alone, scope.queued)
-                    found.append(arena.lone_cell(f"{way}{gpu}"))
+                    found += arena.lone_cells(f"{way}{gpu}")
                 return found
 
             def pageable(gpu: int = gpu) -> list[Cell]:
@@ -213,7 +213,7 @@ class Plan:
             return [
                 *allocation_cells(self.device, gpu),
                 *self.arena.curve_cells(f"local{gpu}", scope.peer, scope.queued),
-                self.arena.lone_cell(f"local{gpu}"),
+                *self.arena.lone_cells(f"local{gpu}"),
             ]
 
         weight = self._weight("gpu", len(self.gpus))
@@ -290,7 +290,7 @@ class Plan:
                     for a, b in ((one, other), (other, one)):
                         name = f"{kind}{a}-{b}"
                         found += self.arena.curve_cells(name, scope.peer, scope.queued)
-                        found.append(self.arena.lone_cell(name))
+                        found += self.arena.lone_cells(name)
                     return found
 
                 yield Group(

@@ -1,8 +1,9 @@
-"""One copy after a pause, as a run of the engine does it: what waking up takes.
+"""One copy as a run of the engine does it, awake and after a pause: what is beside the copy.
 
-Copies back to back find caller, engine and link awake. The one copy of a run does not: its thread
-is new, what it executes is in no cache, and the link has idled. That costs the same whatever the
-size, so one size tells it: what its run takes longer than the curve says.
+Curves are of copies back to back. A run of one copy takes longer: its thread is new, and the caller
+makes its chunks, notes and waits (the overhead of a curve). After a pause what it executes is in no
+cache, and the link has idled (`idle`). Both cost the same whatever the size, so one size tells
+them: what its run takes longer than the curve says, and what it takes longer after a pause.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, cast
 
+from planner.engine.awake import Waker
 from planner.engine.backends.base import Backend, DeviceBuffer
 from planner.engine.calibration.copies import Walk, curve_of
 from planner.engine.calibration.device import Memory, engine_for
@@ -66,15 +68,25 @@ class Lone:
         self._team = Team(1, stop, "calibration")
         self._transfer = Transfer(backend, self._team, stop, line)
         self._transfer.prepare()
+        self._waker = Waker(backend)
         self._swept = HostBuffer(2 * SWEPT)
         self._swept.touch()
         self._go()
 
-    def __call__(self) -> float:
-        """Seconds of the run of one copy, in a thread of its own as flows have it."""
+    def asleep(self) -> float:
+        """Seconds of the run of one copy after a pause, in a thread of its own as flows have it."""
+        self._sweep()
+        return after_pause(self._backend, self._gpu, self._go)
+
+    def awake(self) -> float:
+        """The same with the engine woken right before."""
+        self._sweep()
+        engines = self._transfer.engines()
+        return after_pause(self._backend, self._gpu, self._go, lambda: self._waker(engines))
+
+    def _sweep(self) -> None:
         address = self._swept.address
         copy_memory(address + SWEPT, address, SWEPT)
-        return after_pause(self._backend, self._gpu, self._go)
 
     def _go(self) -> float:
         moved = self._transfer.run()
@@ -82,6 +94,7 @@ class Lone:
 
     def close(self) -> None:
         """Give lane and memory back."""
+        self._waker.close()
         self._transfer.close()
         self._team.close()
         self._swept.close()
@@ -93,25 +106,39 @@ def _place(block: Memory) -> Place:
     return DevicePlace(block.gpu, DeviceBuffer(block.gpu, block.address, block.size))
 
 
-def cell(name: str, run: Lone) -> Cell:
-    """The cell of the lone copy of a curve."""
-    return Cell(("idle", name, run.size), run)
+def cells(name: str, run: Lone) -> list[Cell]:
+    """The cells of the lone copy of a curve."""
+    return [
+        Cell(("awake", name, run.size), run.awake),
+        Cell(("idle", name, run.size), run.asleep),
+    ]
 
 
 def rested(name: str, cells: Sequence[Cell]) -> Curve | None:
-    """The curve of that name with what a copy takes longer after a pause, `None` without a curve.
+    """The curve of that name with what a run of one copy takes longer, `None` without a curve.
 
     The lone copy is always of the same place, so ordinary memory is held against its hot curve;
-    the pause costs the same for cold memory.
+    overhead and pause cost the same for cold memory.
     """
     curve = curve_of(name, cells)
     base = name.removesuffix("_hot")
     if curve is None:
         return None
-    awake = curve_of(f"{base}_hot", cells) or curve
-    for own in cells:
-        key = own.key
-        if isinstance(key, tuple) and key[:2] == ("idle", base) and own.taken:
-            idle = max(0.0, own.summary().median - awake.seconds(key[2]))
-            return curve.model_copy(update={"idle": idle})
-    return curve
+    alike = curve_of(f"{base}_hot", cells) or curve
+    runs = {
+        own.key[0]: (own.key[2], own.summary().median)
+        for own in cells
+        if isinstance(own.key, tuple) and own.key[:2] in {("idle", base), ("awake", base)}
+        if own.taken
+    }
+    if not runs:
+        return curve
+    # A curve whose points are runs of the engine themselves holds the overhead already.
+    size, asleep = runs.get("idle", (0, 0.0))
+    size, awake = runs.get("awake", (size, alike.seconds(size)))
+    return curve.model_copy(
+        update={
+            "overhead": max(0.0, awake - alike.seconds(size)),
+            "idle": max(0.0, asleep - awake),
+        }
+    )

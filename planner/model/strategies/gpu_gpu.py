@@ -101,7 +101,17 @@ def _local(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
 
     service = alone if shape.chunk >= crossing.size else curve.service
     charges = {resource: 1 / curve.rate}
-    return (Stage(resource, "engine", service, lag=lag, idle=curve.idle, charges=charges),)
+    return (
+        Stage(
+            resource,
+            "engine",
+            service,
+            lag=lag,
+            idle=curve.idle,
+            overhead=curve.overhead,
+            charges=charges,
+        ),
+    )
 
 
 PEER = Strategy(

@@ -64,6 +64,7 @@ def _stages(crossing: Crossing, _shape: Shape) -> tuple[Stage, ...]:
             lambda length: length * per_byte,
             lag=curve.latency,
             idle=curve.idle,
+            overhead=curve.overhead,
             charges=charges,
             cause="queue_depth" if bound else "bandwidth",
         ),

@@ -43,6 +43,7 @@ def _faults(crossing: Crossing, _shape: Shape) -> tuple[Stage, ...]:
             lambda length: length * per_byte,
             lag=curve.latency,
             idle=curve.idle,
+            overhead=curve.overhead,
             charges=charges | {resource: per_byte},
             cause="page_faults",
         ),

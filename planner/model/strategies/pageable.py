@@ -63,7 +63,11 @@ def _stages(crossing: Crossing, _shape: Shape) -> tuple[Stage, ...]:
     service = _service(crossing, curve)
     if crossing.pieces:
         served = sum(count * service(size) for size, count in crossing.pieces)
-        stage = replace(piecewise(crossing, served, curve.rate, lag, charges), idle=curve.idle)
+        stage = replace(
+            piecewise(crossing, served, curve.rate, lag, charges),
+            idle=curve.idle,
+            overhead=curve.overhead,
+        )
         return (stage if stage.cause == "issue_overhead" else replace(stage, cause="host_copy"),)
     faults = fault_time(crossing)
     cause: Cause = "page_faults" if faults > 1 / curve.rate else "host_copy"
@@ -75,6 +79,7 @@ def _stages(crossing: Crossing, _shape: Shape) -> tuple[Stage, ...]:
             lambda length: service(length) + length * faults,
             lag=lag,
             idle=curve.idle,
+            overhead=curve.overhead,
             charges=charges,
             cause=cause,
         ),

@@ -37,7 +37,11 @@ def dma(crossing: Crossing, curve: Curve, shape: Shape) -> Stage:
     if crossing.pieces and crossing.before not in RINGS:
         served = sum(count * curve.service(size) for size, count in crossing.pieces)
         charges = wire_charges(crossing, served / packed_size(crossing))
-        return replace(piecewise(crossing, served, curve.rate, lag, charges), idle=curve.idle)
+        return replace(
+            piecewise(crossing, served, curve.rate, lag, charges),
+            idle=curve.idle,
+            overhead=curve.overhead,
+        )
     chunk = min(shape.chunk, max(1, crossing.size))
     whole = shape.chunk >= crossing.size
 
@@ -53,6 +57,7 @@ def dma(crossing: Crossing, curve: Curve, shape: Shape) -> Stage:
             service,
             lag=lag,
             idle=curve.idle,
+            overhead=curve.overhead,
             charges=charges,
             whole=whole,
         )

@@ -9,7 +9,7 @@ import pytest
 from planner.engine.backends.host import HostBackend
 from planner.engine.calibration.copies import Walk
 from planner.engine.calibration.device import DeviceBench
-from planner.engine.calibration.lone import SIZE, Lone, cell, rested
+from planner.engine.calibration.lone import SIZE, Lone, cells, rested
 from planner.engine.calibration.pause import PAUSE, after_pause
 from planner.engine.calibration.rounds import Cell
 
@@ -18,35 +18,51 @@ def _cell(*key: object, value: float) -> Cell:
     return Cell(key, None, clean=[value])
 
 
-def test_the_pause_costs_what_the_curve_does_not_say() -> None:
-    cells = [_cell("h2d0", "alone", size, value=10e-6 + size / 50e9) for size in (4096, 1 << 20)]
-    assert rested("d2h0", cells) is None
-    plain = rested("h2d0", cells)
+def test_a_run_costs_what_the_curve_does_not_say_and_the_pause_what_the_run_does_not() -> None:
+    curve = [_cell("h2d0", "alone", size, value=10e-6 + size / 50e9) for size in (4096, 1 << 20)]
+    assert rested("d2h0", curve) is None
+    plain = rested("h2d0", curve)
     assert plain is not None
-    assert plain.idle == 0.0
-    # 256 KiB at 50 GB/s and 10 us are 15.2 us; the run took 85.2.
-    took = 10e-6 + SIZE / 50e9 + 70e-6
-    found = rested("h2d0", [*cells, _cell("idle", "h2d0", SIZE, value=took)])
+    assert (plain.overhead, plain.idle) == (0.0, 0.0)
+    # 256 KiB at 50 GB/s and 10 us are 15.2 us; the run took 35.2, and after a pause 85.2.
+    took = 10e-6 + SIZE / 50e9
+    awake = _cell("awake", "h2d0", SIZE, value=took + 20e-6)
+    found = rested("h2d0", [*curve, awake, _cell("idle", "h2d0", SIZE, value=took + 70e-6)])
     assert found is not None
-    assert found.idle == pytest.approx(70e-6)
+    assert found.overhead == pytest.approx(20e-6)
+    assert found.idle == pytest.approx(50e-6)
     assert found.points == plain.points
-    # That a run is quicker than its copy is noise.
-    quick = rested("h2d0", [*cells, _cell("idle", "h2d0", SIZE, value=1e-6)])
+    # Points that are runs themselves hold the overhead: the pause is what is beyond them.
+    runs = rested("h2d0", [*curve, _cell("idle", "h2d0", SIZE, value=took + 70e-6)])
+    assert runs is not None
+    assert (runs.overhead, runs.idle) == (0.0, pytest.approx(70e-6))
+    # That a run is quicker than its copy, or than one that is awake, is noise.
+    quick = rested(
+        "h2d0",
+        [
+            *curve,
+            _cell("awake", "h2d0", SIZE, value=2e-6),
+            _cell("idle", "h2d0", SIZE, value=1e-6),
+        ],
+    )
     assert quick is not None
-    assert quick.idle == 0.0
+    assert (quick.overhead, quick.idle) == (0.0, 0.0)
 
 
 def test_ordinary_memory_is_held_against_copies_of_one_place() -> None:
-    # Cold 256 KiB take 90 us, hot ones 30; the run of hot ones 100: 70 us for both curves.
-    cells = [
+    # Cold 256 KiB take 90 us, hot ones 30; the run of hot ones 45 and after a pause 100: 15 and 55
+    # us for both curves.
+    measured = [
         _cell("h2d_pageable0", "alone", SIZE, value=90e-6),
         _cell("h2d_pageable0_hot", "alone", SIZE, value=30e-6),
+        _cell("awake", "h2d_pageable0", SIZE, value=45e-6),
         _cell("idle", "h2d_pageable0", SIZE, value=100e-6),
     ]
     for name in ("h2d_pageable0", "h2d_pageable0_hot"):
-        found = rested(name, cells)
+        found = rested(name, measured)
         assert found is not None
-        assert found.idle == pytest.approx(70e-6)
+        assert found.overhead == pytest.approx(15e-6)
+        assert found.idle == pytest.approx(55e-6)
 
 
 def test_it_runs_the_engine_s_own_movement_each_way() -> None:
@@ -60,13 +76,13 @@ def test_it_runs_the_engine_s_own_movement_each_way() -> None:
             assert target.view is not None
             source.view[:] = bytes([number]) * SIZE
             run = Lone(backend, 0, Walk(target, source))
-            target.view[:] = bytes(SIZE)
-            made = cell(name, run)
-            begun = perf_counter()
-            seconds = made.take()
-            assert bytes(target.view) == bytes([number]) * SIZE
-            # The pause is no part of what is measured.
-            assert 0 < seconds < perf_counter() - begun - PAUSE
+            for made in cells(name, run):
+                target.view[:] = bytes(SIZE)
+                begun = perf_counter()
+                seconds = made.take()
+                assert bytes(target.view) == bytes([number]) * SIZE
+                # The pause is no part of what is measured.
+                assert 0 < seconds < perf_counter() - begun - PAUSE
             run.close()
     finally:
         bench.close()

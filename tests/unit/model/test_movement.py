@@ -82,6 +82,26 @@ def test_what_a_pause_costs_is_paid_by_the_first_run() -> None:
         assert fluid(after, shape) == fluid(before, shape)
 
 
+def test_every_run_pays_for_what_its_caller_does() -> None:
+    # 20 us around the copies: beside 1 GB in one call, and beside many chunks, once.
+    awake = one_gpu()
+    tree = awake.model_dump(mode="json", by_alias=True)
+    for side in ("forward", "backward"):
+        tree["links"]["pcie0"][side]["curves"]["pinned"]["overhead"] = 20e-6
+    for shape in (Shape(GB), Shape(MIB, 2)):
+        before, after = (
+            by(machine, upload(GB, "pinned"), "pinned").way.movements[0]
+            for machine in (awake, Machine.model_validate(tree))
+        )
+        assert after.lead(shape) == pytest.approx(20e-6)
+        assert after.seconds(shape) == pytest.approx(before.seconds(shape) + 20e-6, rel=1e-12)
+        # Among others it begins so much later, and flows as fast.
+        asleep, quick = fluid(after, shape), fluid(before, shape)
+        assert asleep.delay == pytest.approx(quick.delay + 20e-6, abs=1e-9)
+        assert asleep.cap == pytest.approx(quick.cap)
+        assert asleep.busy == quick.busy
+
+
 def test_every_run_of_a_pipeline_wakes_its_workers() -> None:
     # 7 further workers of 50 us each; the engine's 70 us are the first run's.
     tree = one_gpu(setup={"register": 1e18, "wake": 50e-6}).model_dump(mode="json", by_alias=True)
