@@ -50,6 +50,7 @@ def observe(
         "scratch": _scratch,
         "strain": lambda: _strain(root),
         "iommu": lambda: system_now.iommu_groups(root),
+        "cards": lambda: system_now.nvidia_cards(root),
         "storage": _storage,
         "calibration": lambda: calibrations(backend),
     }

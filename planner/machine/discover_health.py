@@ -39,6 +39,8 @@ class Health:
         What holds its clocks down.
     replays
         Packets on PCIe that were sent again.
+    persistent
+        Whether the driver keeps its state while nobody uses the GPU.
 
     """
 
@@ -52,6 +54,7 @@ class Health:
     failed: bool | None = None
     slowed: tuple[str, ...] | None = None
     replays: int | None = None
+    persistent: bool | None = None
 
 
 def health_of(ask: Callable[..., Any], handle: Any, index: int) -> Health:
@@ -63,6 +66,7 @@ def health_of(ask: Callable[..., Any], handle: Any, index: int) -> Health:
     reasons = ask("nvmlDeviceGetCurrentClocksEventReasons", handle)
     if reasons is None:  # the name of older bindings
         reasons = ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
+    kept = ask("nvmlDeviceGetPersistenceMode", handle)
     waits = [bool(flag) for flag in (rows[2] if rows else None, pages) if flag is not None]
     return Health(
         index=index,
@@ -75,4 +79,5 @@ def health_of(ask: Callable[..., Any], handle: Any, index: int) -> Health:
         failed=bool(rows[3]) if rows else None,
         slowed=None if reasons is None else tuple(w for b, w in _SLOWED.items() if reasons & b),
         replays=ask("nvmlDeviceGetPcieReplayCounter", handle),
+        persistent=None if kept is None else bool(kept),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final, Literal
@@ -134,7 +134,13 @@ def _pair(
     return GpuPair(
         i,
         j,
-        nvlinks=joined(one, other, buses[j], capable=over == _OK),
+        nvlinks=joined(
+            one,
+            other,
+            (buses[i], buses[j]),
+            every=buses,
+            capable=None if over is None else over == _OK,
+        ),
         generation=one.generation if one else None,
         near=None if level is None else _NEAR.get(level),
         peer=status == _OK if known else None,
@@ -143,20 +149,37 @@ def _pair(
 
 
 def joined(
-    one: NvLinks | None, other: NvLinks | None, bus: str | None, *, capable: bool
+    one: NvLinks | None,
+    other: NvLinks | None,
+    buses: tuple[str | None, str | None],
+    *,
+    every: Collection[str | None],
+    capable: bool | None,
 ) -> int | None:
-    """How many NVLinks lead from one GPU to the other, whose PCI address is `bus`.
+    """How many NVLinks lead from one GPU to the other.
 
     Links that end in a switch lead everywhere, as many as the one with fewer has. Where the driver
-    hides the ends (virtual machines) and says that the two reach each other by NVLink, all do.
+    hides the ends, or names what is no GPU (guests see of switches at most an address), all do if
+    it says that the two reach each other by NVLink.
+
+    Parameters
+    ----------
+    one, other
+        The NVLinks of the two.
+    buses
+        The PCI addresses of the two.
+    every
+        The PCI addresses of all GPUs.
+    capable
+        Whether the driver says that NVLink joins the two; `None` where it says nothing.
     """
     if one is None or other is None:
         return None
-    direct = sum(end is not None and end == bus for end in one.ends)
+    direct = sum(end is not None and end == buses[1] for end in one.ends)
     if direct:
         return direct
     switched = min(sum(end == "switch" for end in gpu.ends) for gpu in (one, other))
     if switched:
         return switched
-    hidden = min(sum(end is None for end in gpu.ends) for gpu in (one, other))
-    return hidden if capable else 0
+    hidden = min(sum(end is None or end not in every for end in gpu.ends) for gpu in (one, other))
+    return hidden if capable or not hidden else None if capable is None else 0

@@ -100,8 +100,9 @@ class Observation:
         What it is called (`here`, or the machine's name), where it was seen, and when.
     computer
         Whether a computer was looked at, rather than a machine file alone.
-    about, details, cuda, adapters, scratch, strain, iommu, storage
-        What the system and the driver show; `iommu` counts the groups of devices.
+    about, details, cuda, adapters, scratch, strain, iommu, cards, storage
+        What the system and the driver show; `iommu` counts the groups of devices, `cards` the
+        NVIDIA GPUs on the PCI bus.
     calibration, others
         The calibration that holds here, and those of this computer as it was before.
     unknown
@@ -120,6 +121,7 @@ class Observation:
     scratch: Scratch | None = None
     strain: Strain | None = None
     iommu: int | None = None
+    cards: int | None = None
     storage: Storage | None = None
     calibration: Calibration | None = None
     others: tuple[Calibration, ...] = ()

@@ -46,6 +46,18 @@ def memory_nodes(root: Path) -> tuple[int, ...] | None:
     return cpu_list(match[1]) if match else None
 
 
+def nvidia_cards(root: Path) -> int:
+    """How many NVIDIA GPUs lie on the PCI bus, with or without a driver.
+
+    In a container it counts those of the host, whether they are passed or not.
+    """
+    found = 0
+    for device in (root / "sys/bus/pci/devices").glob("*"):
+        is_gpu = (read_text(device / "class") or "").startswith(("0x0300", "0x0302"))
+        found += is_gpu and read_text(device / "vendor") == "0x10de"
+    return found
+
+
 def iommu_groups(root: Path) -> int:
     """How many groups of devices the IOMMU keeps apart; 0 where it is off or hidden."""
     folder = root / "sys/kernel/iommu_groups"

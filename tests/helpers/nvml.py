@@ -17,7 +17,7 @@ class FakeNvml:
     """As many GPUs as `buses`; functions that are not given refuse, as an old driver does.
 
     `answers` holds for each function a value, or one for each GPU by its index. `ends` are for each
-    GPU where its NVLinks lead: the index of a GPU, `switch`, or `None` for a hidden end.
+    GPU where its NVLinks lead: the index of a GPU, `switch`, an address, `None` for a hidden end.
     """
 
     NVMLError = FakeError
@@ -72,7 +72,7 @@ class FakeNvml:
             return int(link < len(ends))
         end = ends[link]
         if name == "nvmlDeviceGetNvLinkRemoteDeviceType":
-            return None if end is None else 2 if end == "switch" else 0
-        if name == "nvmlDeviceGetNvLinkRemotePciInfo" and isinstance(end, int):
-            return SimpleNamespace(busId=self.buses[end])
+            return 2 if end == "switch" else 0 if isinstance(end, int) else None
+        if name == "nvmlDeviceGetNvLinkRemotePciInfo" and end is not None:
+            return SimpleNamespace(busId=self.buses[end] if isinstance(end, int) else end)
         return None

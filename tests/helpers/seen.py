@@ -74,7 +74,19 @@ def details(**changes: Any) -> GpuDetails:
         links=(links, links),
         pairs=(GpuPair(0, 1, nvlinks=18, generation=4, near="far", peer=True),),
         health=tuple(
-            Health(k, 141 * GB, GB, 0, 0, 0, pending=False, failed=False, slowed=(), replays=0)
+            Health(
+                k,
+                141 * GB,
+                GB,
+                0,
+                0,
+                0,
+                pending=False,
+                failed=False,
+                slowed=(),
+                replays=0,
+                persistent=True,
+            )
             for k in range(2)
         ),
         cuda=13000,

@@ -40,6 +40,15 @@ def cuda(seen: Observation) -> Iterator[Finding]:
                 "NVIDIA_DRIVER_CAPABILITIES=compute,utility",
             )
             return
+        if seen.cards:
+            yield found(
+                "warning",
+                "driver",
+                f"NVIDIA GPUs lie on the PCI bus ({seen.cards}), but no driver is here",
+                why="nothing can use them: execute and calibrate emulate the GPU",
+                mend="install the NVIDIA driver; of a container: --gpus all, or the device plugin",
+            )
+            return
         raise NothingThereError
     if look.no_cupy is not None:
         yield found(
@@ -120,7 +129,18 @@ def gpu_memory(seen: Observation) -> Iterator[Finding]:
 
 def gpu_health(seen: Observation) -> Iterator[Finding]:
     """Errors of a GPU's memory or link, and clocks that are held down."""
-    for health in _healths(seen):
+    healths = _healths(seen)
+    cold = [f"gpu{health.index}" for health in healths if health.persistent is False]
+    if cold:
+        yield found(
+            "note",
+            ", ".join(cold),
+            "persistence mode is off",
+            why="the driver gives up its state when the last process ends: the next one waits "
+            "seconds for its first context",
+            mend="nvidia-smi -pm 1, or the service nvidia-persistenced",
+        )
+    for health in healths:
         about = f"gpu{health.index}"
         yield from _errors(health, about)
         if health.slowed:

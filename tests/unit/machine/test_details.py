@@ -32,6 +32,10 @@ def details(**changes: Any) -> Any:
         # A guest does not see the ends; the driver says that NVLink joins the two.
         ([[None] * 18, [None] * 18], 0, 18),
         ([[None] * 18, [None] * 18], 5, 0),
+        # It may name an address that is no GPU's: a switch.
+        ([["00000000:05:00.0"] * 18, [None] * 18], 0, 18),
+        # Where it says nothing nobody knows.
+        ([[None] * 18, [None] * 18], None, None),
         # Links that lead elsewhere do not join these two.
         ([[], []], 5, 0),
         (None, None, None),
@@ -117,6 +121,12 @@ def test_the_moment_is_read_from_proc_and_sys(tmp_path: Path) -> None:
         "sys/devices/system/cpu/online": "0-3\n",
         "proc/self/status": "Cpus_allowed_list:\t0-1\nMems_allowed_list:\t1\n",
         "sys/kernel/iommu_groups/0/x": "",
+        "sys/bus/pci/devices/a/class": "0x030200\n",
+        "sys/bus/pci/devices/a/vendor": "0x10de\n",
+        "sys/bus/pci/devices/b/class": "0x030000\n",  # another maker's
+        "sys/bus/pci/devices/b/vendor": "0x1002\n",
+        "sys/bus/pci/devices/c/class": "0x068000\n",  # a switch of NVIDIA's
+        "sys/bus/pci/devices/c/vendor": "0x10de\n",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -124,7 +134,9 @@ def test_the_moment_is_read_from_proc_and_sys(tmp_path: Path) -> None:
     assert system_now.memory_pressure(tmp_path) == 0.125
     assert (system_now.online_cpus(tmp_path), system_now.permitted_cpus(tmp_path)) == (4, 2)
     assert (system_now.memory_nodes(tmp_path), system_now.iommu_groups(tmp_path)) == ((1,), 1)
+    assert system_now.nvidia_cards(tmp_path) == 1
     nothing = tmp_path / "none"
+    assert system_now.nvidia_cards(nothing) == 0
     assert system_now.swap(nothing) is None
     assert system_now.memory_pressure(nothing) is None
     assert system_now.online_cpus(nothing) is None

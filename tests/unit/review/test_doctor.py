@@ -192,6 +192,11 @@ def test_a_dead_nvlink_is_seen_beside_its_equals() -> None:
     assert findings("nvlink", seen.observation(details=seen.details(links=(None, None)))) == []
 
 
+def test_cards_without_a_driver() -> None:
+    found = findings("cuda", no_gpus(cards=2))
+    assert [(finding.level, "(2)" in finding.seen) for finding in found] == [("warning", True)]
+
+
 CUDA = Cuda(driver_library=True, cupy="14.2.0", runtime=12090, driver=13000, devices=2)
 
 
@@ -236,6 +241,7 @@ def test_memory_that_others_take() -> None:
         ({"remapped": 1}, "note", "1 rows of its memory were replaced"),
         ({"slowed": ("power brake",)}, "warning", "held down: power brake"),
         ({"replays": 5000}, "warning", "5000 packets"),
+        ({"persistent": False}, "note", "persistence mode is off"),
     ],
 )
 def test_gpus_that_are_not_well(state: dict[str, Any], level: str, told: str) -> None:
