@@ -184,6 +184,17 @@ def checks(rows: list[dict[str, Any]], raw: dict[str, list[float]]) -> dict[str,
     for case, one in (("split pinned", "one pinned"), ("split cached", "one cached")):
         if case in steady and one in steady:
             found[f"{case}, times the rate of {one}"] = steady[one] / steady[case]
+    return found | errors(rows)
+
+
+def errors(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Of each case the measured time of its last flow as a multiple of the predicted one."""
+    found = {}
+    for row in rows:
+        flows = row.get("flows", ())
+        if flows:
+            times = [max(flow[key] for flow in flows) for key in ("measured_s", "predicted_s")]
+            found[f"{row['case']}, times the predicted time"] = times[0] / times[1]
     return found
 
 
