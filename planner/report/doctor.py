@@ -22,7 +22,7 @@ _MARKS: Final[dict[Level, tuple[str, Tone]]] = {
 def doctor_text(doctor: Doctor, style: Style, *, saved: str | None = None) -> str:
     """The whole page."""
     where = f" ({doctor.host})" if doctor.host else ""
-    when = f"   calibrated {doctor.calibrated[:10]}" if doctor.calibrated else "   not calibrated"
+    when = f"   calibrated {doctor.calibrated[:10]}" if doctor.calibrated else "   not measured"
     head = f"{doctor.machine}{where}"
     lines = [style.paint(style.spell(head), "strong") + when, ""]
     for finding in doctor.findings:

@@ -84,6 +84,10 @@ def file_seen(machine: Machine, now_s: float) -> Observation:
     )
 
 
+def _is_measured(machine: Machine) -> bool:
+    return any(source.kind == "measured" for source in machine.sources.values())
+
+
 def _made(machine: Machine, now_s: float) -> float:
     """When its newest measurement was made; now where that is no date."""
     dates = []
@@ -130,7 +134,7 @@ def examine(seen: Observation, *, only: Sequence[str] = ()) -> Doctor:
         machine=seen.name,
         host=seen.host,
         date=_day(seen.now_s),
-        calibrated=_day(kept.at_s) if kept is not None else None,
+        calibrated=_day(kept.at_s) if kept is not None and _is_measured(kept.machine) else None,
         checks=tuple(checks),
         findings=tuple(findings),
         verdict=_verdict(findings, len(checks)),

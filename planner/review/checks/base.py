@@ -9,6 +9,7 @@ from typing import Any, Final
 from planner.machine.discover import Discovery
 from planner.machine.discover_details import GpuDetails
 from planner.machine.observation import Observation
+from planner.machine.replicate import members
 from planner.machine.schema import Direction, Link, Machine, Ram
 from planner.results.doctor import Cost, Finding, Level
 
@@ -69,11 +70,15 @@ def details_of(seen: Observation) -> GpuDetails:
 def count_gpus(seen: Observation) -> int:
     """How many real GPUs there are: as the driver, CUDA or the calibration knows most of them."""
     machine = measured(seen)
-    nodes = machine.nodes.values() if machine is not None else ()
+    known = (
+        members(machine, name)
+        for name, node in (machine.nodes.items() if machine is not None else ())
+        if machine is not None and node.kind == "hbm" and not node.emulated
+    )
     return max(
         len(seen.about.gpus) if seen.about is not None else 0,
         (seen.cuda.devices or 0) if seen.cuda is not None else 0,
-        sum(node.kind == "hbm" and not node.emulated for node in nodes),
+        sum(known),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
+from planner.engine.calibration.degraded import link_warning
 from planner.machine.observation import Calibration, Observation
 from planner.machine.schema import Machine
 from planner.results.doctor import Finding
@@ -31,6 +32,16 @@ def calibration(seen: Observation) -> Iterator[Finding]:
         yield _none(seen)
         return
     machine = kept.machine
+    yield from _written(machine)
+    if not any(source.kind == "measured" for source in machine.sources.values()):
+        yield found(
+            "note",
+            "calibration",
+            "nothing was measured: its numbers are cited or assumed",
+            why="predictions are as good as what others wrote",
+            mend="planner calibrate -o FILE on such a machine",
+        )
+        return
     if machine.emulated:
         real = seen.about is not None and bool(seen.about.gpus)
         yield found(
@@ -79,6 +90,20 @@ def _changed(seen: Observation, other: Calibration) -> str:
             facts.append(f"with {then['cores']} cores (now {about.cores})")
     day = datetime.fromtimestamp(other.at_s, tz=UTC).date().isoformat()
     return f"{' and '.join(facts) or 'with other limits or on another disk'}, on {day}"
+
+
+def _written(machine: Machine) -> Iterator[Finding]:
+    """What the file itself warns of, beside links below their maximum: these have a check."""
+    links = {link_warning(name, link) for name, link in machine.links.items()}
+    for text in machine.warnings:
+        if text not in links:
+            yield found(
+                "warning",
+                machine.name,
+                text,
+                why="the machine file says so",
+                mend="mend it and calibrate again, or take the line out of `warnings`",
+            )
 
 
 def _sources(machine: Machine) -> Iterator[Finding]:

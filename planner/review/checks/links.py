@@ -82,10 +82,14 @@ def rate(seen: Observation) -> Iterator[Finding]:
     require_gpus(seen)
     machine = require_measured(seen)
     told: set[tuple[str, str]] = set()
+    held = 0
     for name, link in machine.links.items():
         nominal = _nominal(machine, link, seen)
         for start, end, direction in directions(link):
-            if nominal and _is_measured(machine, name, start) and direction.rate < POOR * nominal:
+            if not nominal or not _is_measured(machine, name, start):
+                continue
+            held += 1
+            if direction.rate < POOR * nominal:
                 told.add((name, start))
                 yield found(
                     "problem" if direction.rate < BAD * nominal else "warning",
@@ -99,6 +103,8 @@ def rate(seen: Observation) -> Iterator[Finding]:
                     cost=cost(f"{start} → {end}", direction.rate, USUAL * nominal),
                 )
     yield from _unlike(machine, told)
+    if not held:
+        raise CannotTellError("no link of a known standard was measured")
 
 
 def _nominal(machine: Machine, link: Link, seen: Observation) -> float | None:
@@ -146,7 +152,7 @@ def peer(seen: Observation) -> Iterator[Finding]:
     for name, link in machine.links.items() if machine is not None else ():
         devices = _devices(machine, link)
         pair = pair_of(machine, link, seen.details) if machine is not None else None
-        if len(devices) == 2 and link.peer_access is False and _should_reach(pair):
+        if devices and link.peer_access is False and _should_reach(pair):
             told.add(devices)
             yield _apart(f"{name} ({' – '.join(link.ends)})", link, pair)
     if not seen.computer:
@@ -161,8 +167,10 @@ def peer(seen: Observation) -> Iterator[Finding]:
 
 
 def _devices(machine: Machine | None, link: Link) -> frozenset[int]:
-    """The devices of the GPUs at the ends of a link."""
+    """The devices of the GPUs at both ends of a link; none if it joins no GPUs."""
     ends = [machine.nodes[end] for end in link.ends] if machine is not None else []
+    if any(node.kind != "hbm" for node in ends):
+        return frozenset()
     return frozenset(node.device for node in ends if node.kind == "hbm")
 
 

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from planner.engine.calibration.degraded import link_warning
 from planner.errors import ExitCode, InputError, MachineError
 from planner.machine.discover_details import GpuDetails
 from planner.machine.discover_nics import Adapter
 from planner.machine.discover_pairs import GpuPair, NvLinks
+from planner.machine.load import load_machine
 from planner.machine.observation import Calibration, Cuda, Observation, Scratch, Storage
 from planner.machine.schema import Machine
 from planner.machine.system import FileSystem, NumaNode
@@ -136,7 +138,10 @@ def test_usual_rates_and_rates_that_nobody_measured_are_left_alone() -> None:
     cited = machine.sources["by-size"].model_copy(update={"kind": "cited"})
     sources = {**machine.sources, "by-size": cited}
     told = machine.model_copy(update={"sources": sources})
-    assert findings("rate", seen.observation(calibration=scaled(told, "pcie0", 1e9))) == []
+    assert [
+        (finding.level, finding.seen)
+        for finding in findings("rate", seen.observation(calibration=scaled(told, "pcie0", 1e9)))
+    ] == [("unknown", "no link of a known standard was measured")]
     (unknown,) = findings("rate", seen.observation(calibration=None))
     assert unknown.level == "unknown"
 
@@ -455,6 +460,39 @@ def test_of_a_machine_file_what_it_says_is_examined() -> None:
     assert (finding.level, "nothing says" in finding.seen) == ("warning", True)
     with pytest.raises(MachineError):
         doctor("nonsense")
+
+
+def test_of_a_machine_that_nobody_measured_it_says_so() -> None:
+    found = doctor("pcie4-a100")
+    assert found.calibrated is None
+    assert [(finding.check, finding.level) for finding in found.findings] == [
+        ("calibration", "note"),
+        ("rate", "unknown"),
+    ]
+    assert found.verdict.exit_code == ExitCode.DONE
+
+
+def test_what_a_file_warns_of_is_told_once() -> None:
+    slow = seen.with_link("pcie1", generation=3).machine
+    own = link_warning("pcie1", slow.links["pcie1"])
+    assert own is not None
+    warned = slow.model_copy(update={"warnings": (own, "gpu1 hangs from a riser")})
+    kept = Calibration(warned, seen.NOW)
+    found = examine(seen.observation(calibration=kept), only=["pcie", "calibration"])
+    assert [(finding.check, finding.level) for finding in found.findings] == [
+        ("pcie", "problem"),
+        ("calibration", "warning"),
+    ]
+    assert found.findings[1].seen == "gpu1 hangs from a riser"
+
+
+def test_a_class_of_equal_gpus_counts_as_all_of_them() -> None:
+    machine = load_machine(str(ROOT / "plans" / "machines" / "h200-8.yaml"))
+    assert doctor(machine, only=["peer"]).findings == ()
+    off = machine.links["peer{gpu}"].model_copy(update={"peer_access": False})
+    apart = machine.model_copy(update={"links": {**machine.links, "peer{gpu}": off}})
+    (finding,) = doctor(apart, only=["peer"]).findings
+    assert (finding.level, "18 NVLinks" in finding.seen) == ("problem", True)
 
 
 def unwell() -> Doctor:
