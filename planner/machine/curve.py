@@ -16,6 +16,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from planner.machine.reads import ReadTable
 from planner.units import Bytes, BytesPerSecond, Seconds
 
 
@@ -89,8 +90,9 @@ class Curve(BaseModel):
     follows another one does not pay it. `overhead` is what every run takes beside its copies: the
     caller's work before the first one and behind the last. `queued` are
     measured points of copies behind one another, where there are any: a lone copy of some MiB may
-    wake a link that a queue keeps awake, so the two differ by more than the gap. `spread` is the
-    relative half interquartile range of the times, `None` where none was kept.
+    wake a link that a queue keeps awake, so the two differ by more than the gap. `readers` is what
+    several readers of a disk reach together. `spread` is the relative half interquartile range of
+    the times, `None` where none was kept.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -102,6 +104,7 @@ class Curve(BaseModel):
     overhead: Seconds = Field(default=0.0, ge=0)
     queued: tuple[Annotated[Point, BeforeValidator(_point)], ...] = ()
     rate: BytesPerSecond = Field(gt=0)
+    readers: ReadTable | None = None
     spread: float | None = Field(default=None, ge=0)
     source: str | None = None
 
@@ -166,7 +169,12 @@ class Curve(BaseModel):
                 for p in points
             )
 
-        update = {"points": moved(self.points), "queued": moved(self.queued), "rate": rate}
+        update = {
+            "points": moved(self.points),
+            "queued": moved(self.queued),
+            "readers": None if self.readers is None else self.readers.at_rate(change, rate),
+            "rate": rate,
+        }
         return self.model_copy(update=update)
 
     def slower(self, factor: float) -> Curve:
@@ -183,6 +191,7 @@ class Curve(BaseModel):
             "gap": gap,
             "idle": self.idle * factor,
             "overhead": self.overhead * factor,
+            "readers": None if self.readers is None else self.readers.slower(factor),
             "rate": self.rate / factor,
         }
         return self.model_copy(update=update)

@@ -85,8 +85,8 @@ class CopyTable(BaseModel):
         Bilinear in the logarithms of both axes; outside the table the nearest edge holds, so the
         model never promises more than was seen.
         """
-        i, u = _place(self.workers, workers)
-        j, v = _place(self.rings, ring)
+        i, u = place(self.workers, workers)
+        j, v = place(self.rings, ring)
         table = self._filled
         low = table[i][j] * (1 - v) + table[i][min(j + 1, len(self.rings) - 1)] * v
         k = min(i + 1, len(self.workers) - 1)
@@ -113,7 +113,7 @@ class CopyTable(BaseModel):
         return self.model_copy(update={"rates": rates, **times})
 
 
-def _place(axis: Sequence[int], value: float) -> tuple[int, float]:
+def place(axis: Sequence[int], value: float) -> tuple[int, float]:
     """Index of the cell below `value` and how far it lies to the next, in logarithms."""
     if value <= axis[0]:
         return 0, 0.0

@@ -82,6 +82,12 @@ _MACHINE: Final[dict[str, tuple[str, Any]]] = {
         0.09,
     ),
     "*.backward_across": ("The same, towards the place at the port's end", 0.0),
+    "ReadTable.workers": ("Numbers of readers that were measured", [1, 4, 16]),
+    "ReadTable.requests": ("Bytes of a request that were measured", ["1MiB", "4MiB"]),
+    "*.readers": (
+        "What several readers of a disk reach together",
+        {"workers": [1, 4], "requests": ["1MiB"], "rates": [["1.4GB/s"], ["1.9GB/s"]]},
+    ),
     "*.requests": ("Requests per second at most", 1000000),
     "Disk.kind": ("A file system", "disk"),
     "Disk.path": ("Folder for scratch files", "/var/tmp"),  # noqa: S108 - an example

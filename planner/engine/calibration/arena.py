@@ -249,7 +249,7 @@ def _cold(folder: Path, size: int, scope: Scope, warm: Path) -> tuple[ColdFile, 
     path = folder / "cold"
     room = shutil.disk_usage(folder).free // ROOM
     wanted = min(scope.cold, room) if scope.full else min(scope.cold, size)
-    wanted = max(LEAST, wanted - wanted % disk.REQUEST)
+    wanted = max(LEAST, wanted - wanted % disk.UNIT)
     block = HostBuffer(min(size, 16 * MIB))
     with warm.open("rb", buffering=0) as source:
         source.readinto(block.view)

@@ -8,7 +8,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 
-from planner.engine.calibration import costs, disk, duplex, in_place, tables
+from planner.engine.calibration import cold_curves, costs, duplex, in_place, tables
 from planner.engine.calibration.combined import PLAIN
 from planner.engine.calibration.copies import curve_of, queued_rate
 from planner.engine.calibration.degraded import link_warning
@@ -197,7 +197,7 @@ def _axes(found: Found) -> Iterator[tuple[CopyName, tuple[Sequence[int], Sequenc
 
 
 def _storage(found: Found) -> Link | None:
-    reading, writing = disk.forward(found.cells), disk.backward(found.cells)
+    reading, writing = cold_curves.forward(found.cells), cold_curves.backward(found.cells)
     if reading is None and writing is None:
         return None
     return Link(kind="storage", ends=("disk0", "host0"), forward=reading, backward=writing)

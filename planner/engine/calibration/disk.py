@@ -6,26 +6,28 @@ cache. The record says so.
 
 from __future__ import annotations
 
-import mmap
 import os
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
+from threading import Barrier
 from typing import Final
 
 from planner.engine.calibration.rounds import Cell
-from planner.engine.calibration.statistics import Summary
-from planner.engine.memory import Mapping
-from planner.machine.curve import Curve, Point
-from planner.machine.schema import CurveName, Direction
+from planner.engine.files import read_exactly
+from planner.engine.memory import Mapping, Ring
 
 MIB: Final = 1 << 20
-REQUEST: Final = 4 * MIB
-"""Bytes of the requests of several readers: they ask for 1 to 4 MiB."""
+UNIT: Final = 4 * MIB
+"""The size of the file is a multiple of it."""
+UNDER_WAY: Final = 64 * MIB
+"""Bytes of all requests of a pool at the most: beyond it no disk gains, and the memory is touched
+before anything is timed."""
 LEAST: Final = 64 * MIB
-"""Bytes that are written whatever the time: sixteen readers of 4 MiB each find something."""
+"""Bytes that are written whatever the time."""
 FLUSH: Final = 256 * MIB
 """Bytes after which what was written is brought to the disk."""
 MAPPED: Final = (4 * MIB, 16 * MIB)
@@ -35,26 +37,20 @@ MAPPED: Final = (4 * MIB, 16 * MIB)
 class Reader:
     """Reads a file once through, in requests, so that no byte of it is met twice."""
 
-    def __init__(
-        self, path: Path, size: int, *, direct: bool, largest: int, readers: int, seconds: float
-    ) -> None:
+    def __init__(self, path: Path, size: int, *, direct: bool, room: int, seconds: float) -> None:
         self.path = path
         self.size = size
-        self.direct = direct
         self.seconds = seconds
         self.at = 0
         self.handle = os.open(path, os.O_RDONLY | (os.O_DIRECT if direct else 0))
-        # Page-aligned, as direct reads need it; touched, so that no page fault is timed.
-        sizes = [min(largest, size), *[min(REQUEST, size)] * (readers - 1)]
-        self.buffers = [mmap.mmap(-1, room) for room in sizes]
-        for buffer in self.buffers:
-            buffer.write(b"\1" * len(buffer))
+        # Memory like that of a transfer's ring; touched, so that no page fault is timed.
+        self.ring = Ring(1, 1, room)
+        self.ring.touch(0)
 
     def close(self) -> None:
-        """Give the file and the buffers back."""
+        """Give the file and the memory back."""
         os.close(self.handle)
-        for buffer in self.buffers:
-            buffer.close()
+        self.ring.close()
 
     def forget(self) -> None:
         """Start again at the front, with nothing of the file in the page cache."""
@@ -65,56 +61,40 @@ class Reader:
         """Let the page cache forget the file: another reader may have brought parts of it in."""
         os.posix_fadvise(self.handle, 0, 0, os.POSIX_FADV_DONTNEED)
 
-    def request(self, length: int, buffer: mmap.mmap, offset: int) -> None:
-        """Read `length` bytes at `offset`."""
-        with memoryview(buffer) as view, view[:length] as part:
-            os.preadv(self.handle, [part], offset)
+    def together(self, readers: int, length: int) -> float:
+        """Bytes/s of so many threads that take requests of `length` bytes one after another.
 
-    def alone(self, length: int) -> float:
-        """Seconds of a request alone: the mean of those that follow one another for a slice.
-
-        Not the median: behind the kernel's read-ahead most requests find their bytes, and a few
-        wait for all of them.
+        As the workers of a transfer do: each has one request under way and takes the next of all.
+        The rate is the sum of what each did in its own time, so that no straggler is waited for.
         """
-        count, spent = 0, 0.0
         self.drop()
-        end = time.perf_counter() + self.seconds
-        while True:
-            if self.at + length > self.size:
-                self.forget()
-            start = time.perf_counter()
-            self.request(length, self.buffers[0], self.at)
-            now = time.perf_counter()
-            spent += now - start
-            count += 1
-            self.at += length
-            if now >= end:
-                return spent / count
-
-    def together(self, readers: int) -> float:
-        """Bytes/s of so many threads that read neighbouring requests."""
-        length = min(REQUEST, self.size)
-        step = length * readers
-        self.drop()
-        if self.at + step > self.size:
+        if self.at > self.size // 2:
             self.forget()
-        steps = max(1, (self.size - self.at) // step)
-        start = time.perf_counter()
-        end = start + self.seconds
-        first, done = self.at, [0] * readers
+        first, room = self.at, max(1, (self.size - self.at) // length)
+        view, turns, ready = self.ring.views(0)[0], count(), Barrier(readers)
 
-        def read(k: int) -> None:
-            for turn in range(steps):
-                self.request(length, self.buffers[k], first + turn * step + k * length)
-                done[k] += length
-                if time.perf_counter() >= end:
-                    return
+        def read(k: int) -> tuple[float, int]:
+            slot = view[k * length : (k + 1) * length]
+            done = 0
+            ready.wait()
+            start = time.perf_counter()
+            while True:
+                turn = next(turns)
+                if turn >= room:
+                    return done / (time.perf_counter() - start), turn
+                read_exactly(self.handle, slot, first + turn * length)
+                done += length
+                now = time.perf_counter()
+                if now - start >= self.seconds:
+                    return done / (now - start), turn
 
-        with ThreadPoolExecutor(readers) as pool:
-            list(pool.map(read, range(readers)))
-        elapsed = time.perf_counter() - start
-        self.at = first + max(done) * readers
-        return sum(done) / elapsed
+        if readers == 1:
+            found = [read(0)]
+        else:
+            with ThreadPoolExecutor(readers) as pool:
+                found = list(pool.map(read, range(readers)))
+        self.at = first + min(room, 1 + max(turn for _, turn in found)) * length
+        return sum(rate for rate, _ in found)
 
     def mapped(self, length: int) -> float:
         """Seconds in which one thread brings `length` bytes in by touching a mapping of them."""
@@ -158,39 +138,31 @@ class ColdFile:
                     def run(reader: Reader = reader, length: int = length) -> float:
                         return reader.mapped(length)
 
-                    yield Cell(("disk", "mmap", "alone", length), run)
+                    yield Cell(("disk", "mmap", "alone", length), run, waits=True)
+
+    def _pools(self) -> list[tuple[int, int]]:
+        """(readers, bytes of a request) of all pools that are measured."""
+        most = min(UNDER_WAY, self.size // 2)
+        every = [(n, length) for n in self.readers for length in self.requests]
+        return [(n, length) for n, length in every if n * length <= most]
 
     def _cells(self, name: str, reader: Reader) -> Iterator[Cell]:
-        for length in self.requests:
-            if length <= self.size:
+        for number, length in self._pools():
 
-                def alone(length: int = length) -> float:
-                    return reader.alone(length)
+            def together(number: int = number, length: int = length) -> float:
+                return reader.together(number, length)
 
-                yield Cell(("disk", name, "alone", length), alone)
-        for count in self.readers:
-            if count * min(REQUEST, self.size) <= self.size:
-
-                def together(count: int = count) -> float:
-                    return reader.together(count)
-
-                key = ("disk", name, "together", count)
-                yield Cell(key, together, count, is_rate=True)
+            key = ("disk", name, "readers", number, length)
+            yield Cell(key, together, number, is_rate=True, waits=True)
 
     def _reader(self, *, direct: bool) -> Reader | None:
         """A reader of the file with nothing of it in the page cache."""
         reader = None
+        room = max((n * length for n, length in self._pools()), default=0)
         try:
-            reader = Reader(
-                self.path,
-                self.size,
-                direct=direct,
-                largest=max(REQUEST, *self.requests),
-                readers=max(self.readers),
-                seconds=self.seconds,
-            )
+            reader = Reader(self.path, self.size, direct=direct, room=room, seconds=self.seconds)
             reader.forget()
-            reader.request(min(self.requests), reader.buffers[0], 0)
+            read_exactly(reader.handle, reader.ring.views(0)[0][: min(self.requests)], 0)
         except OSError:
             if reader is not None:
                 reader.close()
@@ -220,50 +192,3 @@ def write_cold(path: Path, size: int, block: memoryview, seconds: float) -> tupl
                 os.fdatasync(file.fileno())
         os.fsync(file.fileno())
     return written, written / (time.perf_counter() - start)
-
-
-def curve_of(cells: Sequence[Cell], name: str) -> Curve | None:
-    """The curve of one way of reading; its rate is what several readers reach together."""
-    alone: dict[int, Summary] = {}
-    together: list[Summary] = []
-    for cell in cells:
-        if isinstance(cell.key, tuple) and cell.key[:2] == ("disk", name) and cell.taken:
-            if cell.key[2] == "alone":
-                alone[cell.key[3]] = cell.summary()
-            else:
-                together.append(cell.summary())
-    if not alone:
-        return None
-    first, last = min(alone), max(alone)
-    t0, t1 = alone[first].median, alone[last].median
-    # The line through the smallest and the largest request meets the axis at a request's latency.
-    slope = max(0.0, (t1 - t0) / (last - first)) if last > first else 0.0
-    best = max(together, key=lambda seen: seen.median, default=None)
-    points = tuple(Point(size_bytes=size, seconds=alone[size].median) for size in sorted(alone))
-    seen = [*alone.values(), *([] if best is None else [best])]
-    spreads = [one.spread for one in seen if one.spread is not None]
-    return Curve(
-        points=points,
-        latency=min(t0, max(0.0, t0 - slope * first)),
-        rate=best.median if best is not None else last / t1,
-        spread=max(spreads, default=None),
-    )
-
-
-def forward(cells: Sequence[Cell]) -> Direction | None:
-    """The disk's reading direction, `None` where nothing could be read."""
-    names: tuple[CurveName, ...] = ("buffered", "direct", "mmap")
-    curves = {name: curve for name in names if (curve := curve_of(cells, name)) is not None}
-    if not curves:
-        return None
-    return Direction(rate=max(c.rate for c in curves.values()), curves=curves)
-
-
-def backward(cells: Sequence[Cell]) -> Direction | None:
-    """The disk's writing direction from samples of writing and syncing."""
-    for cell in cells:
-        if cell.key == ("disk", "write") and cell.taken:
-            seen = cell.summary()
-            written = Curve(latency=0.0, rate=seen.median, spread=seen.spread)
-            return Direction(rate=seen.median, curves={"buffered": written})
-    return None

@@ -17,6 +17,7 @@ from planner.engine.calibration.costs import Costs, allocation_cells, issue_cell
 from planner.engine.calibration.in_place import InPlace
 from planner.engine.calibration.joint import Pipelines
 from planner.engine.calibration.rounds import Cell
+from planner.engine.calibration.sides import MOST_WRITTEN
 from planner.machine.schema import CopyName, Machine
 
 COPIES: tuple[CopyName, ...] = ("file", "memory", "save", "save_memory")
@@ -34,7 +35,10 @@ def axes_of(arena: Arena, cores: int) -> dict[CopyName, Axes]:
     workers = tables.worker_counts(cores)
     rings = scope.ring_sizes(cores, arena.size)
     outward = rings if scope.full else rings[1:3] or rings
-    return {copy: (workers, rings if copy in ("file", "memory") else outward) for copy in COPIES}
+    # A quarter of a file's pages under way at once, so that every page that is written is new.
+    saved = [size for size in outward if size <= MOST_WRITTEN // 4] or outward[:1]
+    by_copy = {"save": saved, "save_memory": outward}
+    return {copy: (workers, by_copy.get(copy, rings)) for copy in COPIES}
 
 
 @dataclass

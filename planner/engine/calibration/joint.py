@@ -152,7 +152,8 @@ class Pipelines:
             run()
             shape = one.shape
             key = ("joint", self._copy, shape.chunk, shape.depth, shape.workers, one.total)
-            found.append(Cell(key, run, shape.workers + 1))
+            # A save waits for the file system's pages, which come as they come.
+            found.append(Cell(key, run, shape.workers + 1, waits=self._copy == "save"))
         return found
 
     def close(self) -> None:

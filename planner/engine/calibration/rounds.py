@@ -28,8 +28,9 @@ class Cell:
 
     `also` takes a second figure of each sample where there is one (`run` adds it). `resident` says
     that no new memory is touched meanwhile, and nothing comes from a disk: faults disturb then.
-    `rounds` is the cell's own number of samples where it takes fewer than its group. A cell read
-    back from a file has no `run`.
+    A cell that `waits` for a device most of its time counts every sample: what the processors did
+    meanwhile says nothing of the device. `rounds` is the cell's own number of samples where it
+    takes fewer than its group. A cell read back from a file has no `run`.
     """
 
     key: Hashable
@@ -38,6 +39,7 @@ class Cell:
     rounds: int | None = None
     is_rate: bool = False
     resident: bool = False
+    waits: bool = False
     clean: list[float] = field(default_factory=list)
     dirty: list[float] = field(default_factory=list)
     also: list[float] = field(default_factory=list)
@@ -49,12 +51,12 @@ class Cell:
             raise ValueError(f"{self.key} was read from a file and cannot be sampled")
         with watcher(self.threads, resident=self.resident) as seen:
             value = self.run()
-        (self.dirty if seen.disturbed else self.clean).append(value)
+        (self.dirty if seen.disturbed and not self.waits else self.clean).append(value)
         return value
 
     def void(self, value: float) -> None:
         """Count a clean sample as disturbed after all."""
-        if value in self.clean:
+        if value in self.clean and not self.waits:
             self.clean.remove(value)
             self.dirty.append(value)
 

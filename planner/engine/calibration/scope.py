@@ -38,7 +38,7 @@ class Scope:
     cold, cold_s
         Bytes of the cold file, and seconds after which no more of it is written.
     requests, readers
-        Bytes of single reads, and numbers of threads that read together.
+        Bytes of a cold read, and numbers of threads that read together.
     read_s
         Seconds of one sample of reads.
     joint
@@ -110,12 +110,12 @@ QUICK: Final = Scope(
     # 60 ms at 2 GB/s for each pass.
     cold=128 * MIB,
     cold_s=1.0,
-    # Readers ask for 1 to 4 MiB. Four requests of 4 MiB are 16 MiB under way, more than the
-    # product of rate and latency of any one disk (10 GB/s times 1 ms is 10 MB).
-    requests=(MIB, 4 * MIB),
-    readers=(4,),
-    # A virtual disk answers 4 MiB in about 2 ms: some 50 reads.
-    read_s=0.1,
+    # From one small request under way to 16 MiB of them, more than the product of rate and latency
+    # of any one disk (10 GB/s times 1 ms is 10 MB).
+    requests=(256 * KIB, MIB, 4 * MIB),
+    readers=(1, 4),
+    # A virtual disk answers 4 MiB in about 2 ms, four of them in 8.
+    read_s=0.03,
     # 25 ms of a worker at 5 GB/s; sixteen at 50 GB/s take 40 ms, of which waking them is 2 %.
     joint=128 * MIB,
     duplex_s=0.1,
@@ -162,8 +162,9 @@ FULL: Final = Scope(
     cold=8 * GIB,
     cold_s=9.0,
     requests=(256 * KIB, MIB, 4 * MIB, 16 * MIB),
-    readers=(2, 4, 8, 16),
-    read_s=0.4,
+    readers=(1, 2, 4, 8, 16),
+    # Three waves of 64 MiB at 2 GB/s, and no more than a plan of some 200 MB reads at a time.
+    read_s=0.1,
     joint=512 * MIB,
     duplex_s=0.2,
     background=(1.0, 1 / 3),

@@ -62,7 +62,7 @@ class SinkSide:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self.side = Side(self._write, MOST_WRITTEN)
+        self.side = Side(self._write, MOST_WRITTEN, turns=True)
 
     def fresh(self) -> None:
         """Empty the file."""

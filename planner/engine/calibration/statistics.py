@@ -6,9 +6,12 @@ changes neither.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,17 @@ def summary(samples: Iterable[float]) -> Summary:
 def middle(samples: Iterable[float]) -> float:
     """The median; raises `ValueError` without any sample."""
     return summary(samples).median
+
+
+def spread_around(
+    samples: Mapping[Key, Sequence[float]], centres: Mapping[Key, float]
+) -> float | None:
+    """Relative half interquartile range of samples of several cells, each around its own value.
+
+    No sample is left out; `None` where there is one alone.
+    """
+    off = [value / centres[key] for key, values in samples.items() for value in values]
+    return summary(off).spread
 
 
 def typical(spreads: Iterable[float | None]) -> float | None:

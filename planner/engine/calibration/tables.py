@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
@@ -17,9 +17,9 @@ from typing import Final
 
 import numpy as np
 
-from planner.engine.calibration.rounds import Cell, summaries
+from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.scope import FEW_CORES
-from planner.engine.calibration.statistics import typical
+from planner.engine.calibration.statistics import middle, spread_around, typical
 from planner.engine.layout import scattered
 from planner.engine.memory import HostBuffer
 from planner.engine.strategies.base import Scattered, cut
@@ -44,10 +44,14 @@ CopyPiece = Callable[[memoryview, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The other side of the ring: how to copy one piece, and how many bytes there are."""
+    """The other side of the ring: how to copy one piece, and how many bytes there are.
+
+    With `turns` one copy waits for another: most file systems let one writer at a time into a file.
+    """
 
     copy: CopyPiece
     size: int
+    turns: bool = False
 
 
 def worker_counts(cores: int) -> list[int]:
@@ -81,7 +85,7 @@ def rate(side: Side, slots: Sequence[memoryview], workers: int, seconds: float) 
     ready = threading.Barrier(workers)
     own = len(slots) // workers
 
-    def work(k: int) -> float:
+    def work(k: int) -> tuple[int, float, float]:
         mine = slots[k * own : (k + 1) * own]
         ready.wait()
         start = time.perf_counter()
@@ -96,12 +100,19 @@ def rate(side: Side, slots: Sequence[memoryview], workers: int, seconds: float) 
                 continue
             done += chunk
             if now >= end and done:
-                return done / (now - begin)
+                return done, begin, now
 
     if workers == 1:
-        return work(0)
-    with ThreadPoolExecutor(workers) as pool:
-        return sum(pool.map(work, range(workers)))
+        found = [work(0)]
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            found = list(pool.map(work, range(workers)))
+    if not side.turns:
+        return sum(done / (end - begin) for done, begin, end in found)
+    # Who comes last finds nobody in its way, so its own time says too much. From the first end of a
+    # warm-up to the last end of a piece all pieces came one after another, warm-ups of others too.
+    first, last = min(begin for _, begin, _ in found), max(end for *_, end in found)
+    return (sum(done for done, *_ in found) + (workers - 1) * chunk) / (last - first)
 
 
 def cells(
@@ -135,7 +146,8 @@ def cells(
             def run(slots: Sequence[memoryview] = slots, workers: int = workers) -> float:
                 return rate(side, slots, workers, seconds)
 
-            yield Cell((copy, workers, size), run, threads=workers, is_rate=True)
+            key = (copy, workers, size)
+            yield Cell(key, run, threads=workers, is_rate=True, waits=side.turns)
 
 
 def per_chunk_cell(copy: CopyName, side: Side, ring: memoryview) -> Cell:
@@ -186,24 +198,23 @@ def table(
     The interpreter's `overhead` for a chunk is in every sample; the model adds it by itself, so
     the rates are those of the bytes alone. `piece` is its time for one more piece of a chunk.
     """
-    by_key = summaries(cell for cell in found if cell.key[0] == copy)  # type: ignore[index]
+    by_key, spread = _medians(copy, found, axes)
     rows, counts = [], []
     for workers in axes[0]:
         row: list[float | None] = []
         for ring in axes[1]:
-            seen = by_key.get((copy, workers, ring))
+            seen = by_key.get((workers, ring))
             chunk = chunk_of(workers, ring)
             if seen is None or chunk is None:
                 row.append(None)
                 continue
-            seconds = workers * chunk / seen.median
+            seconds = workers * chunk / seen
             row.append(workers * chunk / max(seconds - overhead, seconds / 2))
         if any(value is not None for value in row):
             rows.append(tuple(row))
             counts.append(workers)
     if not rows:
         return None
-    spread = typical(seen.spread for seen in by_key.values())
     return CopyTable(
         workers=tuple(counts),
         rings=tuple(axes[1]),
@@ -212,3 +223,36 @@ def table(
         per_piece=piece,
         spread=spread,
     )
+
+
+def _medians(
+    copy: CopyName, found: Sequence[Cell], axes: tuple[Sequence[int], Sequence[int]]
+) -> tuple[dict[tuple[int, int], float], float | None]:
+    """The rate of every sampled (workers, ring), and the spread of the samples."""
+    cells = {cell.key[1:]: cell for cell in found if cell.key[0] == copy and cell.taken}  # type: ignore[index]
+    if copy != "save":
+        seen = {at: cell.summary() for at, cell in cells.items()}
+        return {at: one.median for at, one in seen.items()}, typical(
+            one.spread for one in seen.values()
+        )
+    # How fast pages come varies by more from one sample to the next than from one cell to the next,
+    # so each cell counts twice and those beside it once.
+    samples = {at: [*cell.clean, *cell.dirty] for at, cell in cells.items()}
+    rates = {at: middle(_around(samples, at, axes)) for at in samples}
+    return rates, spread_around(samples, rates) if samples else None
+
+
+def _around(
+    samples: Mapping[tuple[int, int], Sequence[float]],
+    at: tuple[int, int],
+    axes: tuple[Sequence[int], Sequence[int]],
+) -> list[float]:
+    """The samples of a cell, and of it and its neighbours."""
+    i, j = axes[0].index(at[0]), axes[1].index(at[1])
+    beside = [(i, j), (i - 1, j), (i + 1, j), (i, j - 1), (i, j + 1)]
+    keys = [
+        (axes[0][k], axes[1][n])
+        for k, n in beside
+        if 0 <= k < len(axes[0]) and 0 <= n < len(axes[1])
+    ]
+    return [*samples[at], *(value for key in keys for value in samples.get(key, ()))]

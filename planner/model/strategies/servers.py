@@ -217,17 +217,27 @@ def no_faults(crossing: Crossing) -> str | None:
 
 
 def disk_stage(crossing: Crossing, curve: Curve | None, rate: float, shape: Shape) -> Stage:
-    """Requests to a device: one outstanding per worker, all under its rate and its IOPS."""
+    """Requests to a device: one outstanding per worker, all under its rate and its IOPS.
+
+    Where several readers were measured together, they tell what so many requests of that size
+    reach, too few of them and too many; else the time of a lone request and the rate do.
+    """
     requests = crossing.direction.requests
+    workers, chunk = shape.workers, min(shape.chunk, max(1, crossing.size))
+    table = curve.readers if curve else None
+
+    def request(length: int) -> float:
+        if table is not None:
+            return workers * length / table.rate(workers, length)
+        return curve.seconds(length) if curve else 0.0
 
     def seconds(length: int) -> float:
-        alone = curve.seconds(length) if curve else 0.0
-        together = shape.workers * length / rate
-        return max(alone, together, shape.workers / requests if requests else 0.0)
+        together = workers * length / rate
+        return max(request(length), together, workers / requests if requests else 0.0)
 
-    chunk = min(shape.chunk, max(1, crossing.size))
-    waits = curve is not None and curve.seconds(chunk) > shape.workers * chunk / rate * 1.01
-    per_byte = max(1 / rate, (1 / requests / chunk) if requests else 0.0)
+    reach = rate if table is None else min(rate, table.reach(workers, chunk))
+    waits = request(chunk) > workers * chunk / reach * 1.01
+    per_byte = max(1 / reach, (1 / requests / chunk) if requests else 0.0)
     return Stage(
         crossing.resource,
         "pool",

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from planner.engine.calibration import costs, disk, tables
+from planner.engine.calibration import cold_curves, costs, disk, tables
 from planner.engine.calibration.copies import Refinement
 from planner.engine.calibration.degraded import link_warning
 from planner.engine.calibration.duplex import interference, shared
 from planner.engine.calibration.joint import Run, runs, shapes
+from planner.engine.calibration.noise import Watch
 from planner.engine.calibration.relink import wanted_link
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.scope import FULL, QUICK
@@ -113,23 +116,71 @@ def test_setup_is_made_of_its_cells() -> None:
     assert costs.setup_of([]).register_rate is None
 
 
+def _readers(name: str, count: int, size: int, *rates: float) -> Cell:
+    return Cell(("disk", name, "readers", count, size), None, is_rate=True, clean=list(rates))
+
+
 def test_a_disk_s_latency_is_what_the_line_through_its_requests_leaves() -> None:
-    # 0.1 ms and 2 GB/s: 1 MiB in 0.624 ms, 4 MiB in 2.197 ms; four readers reach 2.5 GB/s.
+    # 0.1 ms and 2 GB/s: 1 MiB in 0.624 ms, 4 MiB in 2.197 ms; eight readers reach 2.5 GB/s.
     cells = [
-        *(_cell("disk", "direct", "alone", s, value=1e-4 + s / 2e9) for s in (MIB, 4 * MIB)),
-        _cell("disk", "direct", "together", 2, value=2.2e9, is_rate=True),
-        _cell("disk", "direct", "together", 4, value=2.5e9, is_rate=True),
+        *(_readers("direct", 1, s, s / (1e-4 + s / 2e9)) for s in (MIB, 4 * MIB)),
+        _readers("direct", 8, MIB, 2.2e9),
+        _readers("direct", 8, 4 * MIB, 2.5e9),
         _cell("disk", "write", value=1e9, is_rate=True),
     ]
-    curve = disk.curve_of(cells, "direct")
+    curve = cold_curves.curve_of(cells, "direct")
     assert curve is not None
     assert curve.latency == pytest.approx(1e-4)
     assert curve.rate == 2.5e9
-    reading, writing = disk.forward(cells), disk.backward(cells)
+    assert curve.readers is not None
+    assert curve.readers.rate(8, MIB) == 2.2e9
+    reading, writing = cold_curves.forward(cells), cold_curves.backward(cells)
     assert reading is not None
     assert set(reading.curves) == {"direct"}
     assert writing is not None
     assert writing.rate == 1e9
+
+
+def test_one_lucky_pool_around_the_page_cache_does_not_make_the_disk() -> None:
+    # 4 MiB under way as 4 x 1 MiB and 1 x 4 MiB: own samples count twice, the other's once.
+    cells = [_readers("direct", 4, MIB, 3e9), _readers("direct", 1, 4 * MIB, 2e9, 2e9)]
+    curve = cold_curves.curve_of(cells, "direct")
+    assert curve is not None
+    assert curve.readers is not None
+    # [3, 3, 2, 2] and [2, 2, 2, 2, 3]
+    assert curve.readers.rates == ((None, 2e9), (2.5e9, None))
+
+
+def test_the_read_ahead_tells_pools_of_one_request_size_alike() -> None:
+    cells = [_readers("buffered", n, MIB, rate) for n, rate in ((1, 2e9), (2, 3e9), (8, 1e9))]
+    curve = cold_curves.curve_of(cells, "buffered")
+    assert curve is not None
+    assert curve.readers is not None
+    # One reader: [2, 2, 3]; two: [3, 3, 2, 1]; eight: [1, 1, 3].
+    assert curve.readers.rates == ((2e9,), (2.5e9,), (1e9,))
+
+
+def test_the_spread_of_a_disk_is_that_of_every_sample() -> None:
+    # Around their medians: 0.8, 1, 1.2 and 0.9, 1, 1.1, so quartiles 0.925 and 1.075.
+    cells = [
+        _readers("buffered", 1, MIB, 0.8e9, 1e9, 1.2e9),
+        _readers("buffered", 1, 4 * MIB, 1.8e9, 2e9, 2.2e9),
+    ]
+    curve = cold_curves.curve_of(cells, "buffered")
+    assert curve is not None
+    assert curve.spread == pytest.approx(0.075)
+
+
+def test_what_waits_for_a_disk_counts_whatever_the_processors_did() -> None:
+    @contextmanager
+    def busy(threads: int = 1, *, resident: bool = False) -> Iterator[Watch]:
+        seen = Watch()
+        yield seen
+        seen.disturbed = threads > 0 and not resident
+
+    cell = Cell(("disk", "direct", "readers", 1, MIB), lambda: 1e9, is_rate=True, waits=True)
+    cell.void(cell.take(busy))
+    assert (cell.clean, cell.dirty) == ([1e9], [])
 
 
 def test_cold_reads_of_a_real_file_and_of_its_mapping(tmp_path: Path) -> None:
@@ -138,14 +189,18 @@ def test_cold_reads_of_a_real_file_and_of_its_mapping(tmp_path: Path) -> None:
     written, rate = disk.write_cold(path, 32 * MIB, block, 60.0)
     assert written == path.stat().st_size == 32 * MIB
     assert rate > 0
-    cold = disk.ColdFile(path, written, (MIB, 4 * MIB), (2,), 0.01)
+    cold = disk.ColdFile(path, written, (MIB, 16 * MIB), (1, 2), 0.01)
     try:
         cells = list(cold.cells(mapped=True))
         keys = [cell.key for cell in cells]
-        assert ("disk", "buffered", "alone", MIB) in keys
-        assert ("disk", "buffered", "together", 2) in keys
+        assert ("disk", "buffered", "readers", 1, MIB) in keys
+        assert ("disk", "buffered", "readers", 2, MIB) in keys
+        # Half of the file under way, and no more.
+        assert ("disk", "buffered", "readers", 1, 16 * MIB) in keys
+        assert ("disk", "buffered", "readers", 2, 16 * MIB) not in keys
         assert ("disk", "mmap", "alone", 4 * MIB) in keys
-        assert all(cell.take() > 0 for cell in cells)
+        # Often enough to come to the file's end and start over.
+        assert all(cell.take() > 0 for _ in range(3) for cell in cells)
     finally:
         cold.close()
 

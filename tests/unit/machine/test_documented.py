@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from planner.machine.curve import Curve, Point
 from planner.machine.dump import dump_machine
 from planner.machine.load import catalogue, parse_machine
+from planner.machine.reads import ReadTable
 from planner.machine.schema import (
     Direction,
     Disk,
@@ -42,6 +43,7 @@ MODELS: list[type[BaseModel]] = [
     Direction,
     Port,
     Curve,
+    ReadTable,
 ]
 
 

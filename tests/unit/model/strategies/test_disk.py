@@ -10,6 +10,8 @@ from planner.model.need import Need, Pins
 from tests.helpers.machines import GB, affine, one_gpu
 from tests.helpers.variants import READ, WRITE, by, changed, every, load, reason
 
+MIB = 1 << 20
+
 
 def read(size: int, **more: object) -> Need:
     return Need("r", "disk0", "host0", size, "file", "pageable", GB, 8, **more)  # type: ignore[arg-type]
@@ -43,6 +45,44 @@ def test_too_few_requests_in_flight_are_named() -> None:
     assert found.steady == pytest.approx(GB / (256 << 10) * (100e-6 + (256 << 10) / 2e9), rel=1e-3)
     (stage,) = found.way.movements[0].stages(found.shapes[0])
     assert stage.cause == "queue_depth"
+
+
+def pools() -> Machine:
+    """`one_gpu` with readers measured: 1 GB/s of 1 MiB under way, 2 of 4 MiB, 1.5 of 16 MiB."""
+    readers = {
+        "workers": [1, 4],
+        "requests": [MIB, 4 * MIB],
+        "rates": [[1e9, 2e9], [2e9, 1.5e9]],
+    }
+    return changed(one_gpu(), {f"{READ}.curves.direct.readers": readers})
+
+
+@pytest.mark.parametrize(
+    ("workers", "chunk", "rate", "cause", "reach"),
+    [
+        (1, MIB, 1e9, "queue_depth", 2e9),
+        (4, MIB, 2e9, "bandwidth", 2e9),
+        # Too many bytes under way: nobody else gets the rest.
+        (4, 4 * MIB, 1.5e9, "bandwidth", 1.5e9),
+    ],
+)
+def test_readers_measured_together_set_the_pace(
+    workers: int, chunk: int, rate: float, cause: str, reach: float
+) -> None:
+    size = 1024 * MIB
+    need = read(size, pins=Pins(strategy="direct", chunk=chunk, workers=workers))
+    found = by(pools(), need, "direct")
+    assert found.steady == pytest.approx(size / rate)
+    (stage,) = found.way.movements[0].stages(found.shapes[0])
+    assert stage.cause == cause
+    assert stage.charges == pytest.approx({"storage0.forward": 1 / reach})
+
+
+def test_the_best_readers_are_chosen() -> None:
+    # 2 GB/s take four requests of 1 MiB, or one of 4 MiB; the smallest ring of the fewest workers.
+    found = by(pools(), load(1024 * MIB, cached=0.0), "direct", "pinned")
+    shape = found.shapes[0]
+    assert shape.workers * shape.chunk == 4 * MIB
 
 
 def test_operations_per_second_bound_small_requests() -> None:
