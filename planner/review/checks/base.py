@@ -83,9 +83,12 @@ def count_gpus(seen: Observation) -> int:
 
 
 def require_gpus(seen: Observation, count: int = 1) -> None:
-    """Raise `NothingThereError` where there are fewer GPUs."""
-    if count_gpus(seen) < count:
-        raise NothingThereError
+    """Raise `NothingThereError` where there are fewer GPUs, `CannotTellError` where none knows."""
+    if count_gpus(seen) >= count:
+        return
+    if seen.computer:
+        about_of(seen)
+    raise NothingThereError
 
 
 def measured(seen: Observation) -> Machine | None:

@@ -43,9 +43,9 @@ def pcie(seen: Observation) -> Iterator[Finding]:
     for name, link in machine.links.items() if machine is not None else ():
         if link.kind == "pcie" and below_maximum(link):
             yield _below(name, link)
-    if machine is not None or seen.about is None:
+    if machine is not None:
         return
-    for gpu in seen.about.gpus:
+    for gpu in about_of(seen).gpus:
         width, most = gpu.width, gpu.max_width
         if width is not None and most is not None and width < most:
             yield found(
@@ -55,10 +55,9 @@ def pcie(seen: Observation) -> Iterator[Finding]:
                 why="lanes, unlike the generation, are seldom given up to save power",
                 mend="planner calibrate looks under load; then look at slot, riser and firmware",
             )
-    if seen.about.gpus:
-        raise CannotTellError(
-            "idle links lower their generation; `planner calibrate` looks at them under load"
-        )
+    raise CannotTellError(
+        "idle links lower their generation; `planner calibrate` looks at them under load"
+    )
 
 
 def _below(name: str, link: Link) -> Finding:
