@@ -25,9 +25,11 @@ class CopyTable(BaseModel):
     A cell is `None` where it was not measured or was flawed; it then takes the value of the next
     larger ring. `per_chunk` is the interpreter's own time for one chunk, `per_piece` that for one
     more piece where scattered pieces are gathered into a chunk, `beside_dma[i]` the
-    factor for `workers[i]` while DMA runs (1 where it was not measured). `one_slot` is a further
-    factor for a ring of one slot a worker: nothing hides the jitter of its copies from the engine
-    then.
+    factor for `workers[i]` while DMA runs (1 where it was not measured). `turn` is what a chunk
+    holds the locks of interpreter and driver there, hand-over from worker to worker included: no
+    chunk takes it where workers meet seldom, and all take it in turn where they crowd.
+    `one_slot` is the share of their pace that is left where the copies by a ring of one slot a
+    worker and the engine are equally fast: nothing hides the jitter of one from the other then.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -37,6 +39,7 @@ class CopyTable(BaseModel):
     rates: tuple[tuple[BytesPerSecond | None, ...], ...]
     per_chunk: Seconds = 0.0
     per_piece: Seconds = 0.0
+    turn: Seconds = 0.0
     beside_dma: tuple[Annotated[float, Field(gt=0)], ...] | None = None
     one_slot: float = Field(default=1.0, gt=0)
     spread: float | None = Field(default=None, ge=0)
@@ -79,8 +82,8 @@ class CopyTable(BaseModel):
             rows.append(tuple(filled))
         return tuple(rows)
 
-    def rate(self, workers: int, ring: int, *, beside_dma: bool = False, depth: int = 2) -> float:
-        """Bytes/s of `workers` together on a ring of `ring` bytes with `depth` slots a worker.
+    def rate(self, workers: int, ring: int, *, beside_dma: bool = False) -> float:
+        """Bytes/s of `workers` together on a ring of `ring` bytes.
 
         Bilinear in the logarithms of both axes; outside the table the nearest edge holds, so the
         model never promises more than was seen.
@@ -92,8 +95,6 @@ class CopyTable(BaseModel):
         k = min(i + 1, len(self.workers) - 1)
         high = table[k][j] * (1 - v) + table[k][min(j + 1, len(self.rings) - 1)] * v
         value = low * (1 - u) + high * u
-        if beside_dma and depth == 1:
-            value *= self.one_slot
         if beside_dma and self.beside_dma is not None:
             value *= self.beside_dma[i] * (1 - u) + self.beside_dma[k] * u
         return value
@@ -102,14 +103,15 @@ class CopyTable(BaseModel):
         """Bytes/s that no number of workers exceeds on a ring of `ring` bytes, `None` any ring."""
         if beside_dma or ring is None:
             most = max(max(row) for row in self._filled)
-            return most * max(1.0, self.one_slot) * max(self.beside_dma or (1.0,), default=1.0)
+            return most * max(self.beside_dma or (1.0,), default=1.0)
         # Between two entries of `workers` the rate lies between theirs.
         return max(self.rate(workers, ring) for workers in self.workers)
 
     def slower(self, factor: float) -> CopyTable:
         """The same table with every rate divided by `factor`."""
         rates = tuple(tuple(None if c is None else c / factor for c in row) for row in self.rates)
-        times = {"per_chunk": self.per_chunk * factor, "per_piece": self.per_piece * factor}
+        names = ("per_chunk", "per_piece", "turn")
+        times = {name: getattr(self, name) * factor for name in names}
         return self.model_copy(update={"rates": rates, **times})
 
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Final
 
 from planner.machine.schema import Ram, Setup
+from planner.model.one_slot import in_turn
 from planner.model.pipeline import Stage, Trace, exact, lengths, nearly, seconds, throughput
 from planner.model.strategies import Crossing, Shape, Strategy
 from planner.model.strategies.base import PASSING, RINGS, step, steps
@@ -134,7 +135,8 @@ class Movement:
     def stages(self, shape: Shape) -> tuple[Stage, ...]:
         """The servers of the pipeline."""
         pairs = zip(self.strategies, self.crossings, strict=True)
-        return tuple(stage for strategy, c in pairs for stage in strategy.stages(c, shape))
+        stages = tuple(stage for strategy, c in pairs for stage in strategy.stages(c, shape))
+        return in_turn(stages, shape.workers) if shape.depth == 1 else stages
 
     def seconds(self, shape: Shape) -> float:
         """Seconds of one repeat with everything set up, as the search sees it."""

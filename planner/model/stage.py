@@ -10,6 +10,20 @@ from planner.results import Cause
 
 
 @dataclass(frozen=True, slots=True)
+class Turns:
+    """How the workers of a ring are in each other's way.
+
+    `alone(length)` is a chunk's time on a worker that never waits for a turn, `turn(length)` what
+    it holds the locks that all take in turn, `one_slot` the share of the pace that one slot leaves
+    where copies and engine are equally fast.
+    """
+
+    alone: Callable[[int], float]
+    turn: Callable[[int], float]
+    one_slot: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
     """One server inside a hop.
 
@@ -21,7 +35,7 @@ class Stage:
     to the seconds of it that one byte takes. A `through` stage passes bytes on as they come (a
     network adapter, a wire behind another): it begins with the stage before it and ends no sooner.
     A `whole` one is given all its bytes in one call: the engine does nothing else before that has
-    ended.
+    ended. `turns` says more of the workers of a ring.
     """
 
     resource: str
@@ -34,6 +48,7 @@ class Stage:
     cause: Cause = "bandwidth"
     through: bool = False
     whole: bool = False
+    turns: Turns | None = None
 
 
 @dataclass(frozen=True, slots=True)

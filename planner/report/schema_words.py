@@ -71,7 +71,11 @@ _MACHINE: Final[dict[str, tuple[str, Any]]] = {
     "*.rings": ("Ring sizes in bytes that were measured", ["8MiB", "64MiB"]),
     "*.rates": ("Bytes/s of all workers together: a row for each number of workers", [["6GB/s"]]),
     "*.beside_dma": ("Share of the rate that is left while copy engines are at work", [0.9]),
-    "*.one_slot": ("Share of the rate with one slot for each worker", 0.8),
+    "*.turn": ("Seconds that a chunk holds the locks beside copy engines, in turn", "70us"),
+    "*.one_slot": (
+        "Share of the pace with one slot a worker, copies and engine equally fast",
+        0.85,
+    ),
     "*.points": ("Bytes and seconds of single copies, the smallest first", [["64KiB", "8us"]]),
     "*.gap": ("Seconds that each of many queued copies costs beside its bytes", "1.5us"),
     "*.queued": ("Bytes and seconds of queued copies", [["64KiB", "3us"]]),

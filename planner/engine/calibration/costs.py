@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator, Mapping as Table, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Final
 
 from planner.engine.backends.base import Backend, Engine, Lane
+from planner.engine.calibration.pause import PAUSE
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.statistics import Summary, middle, typical
-from planner.engine.memory import HostBuffer, Mapping, Ring
+from planner.engine.calibration.tables import worker_counts
+from planner.engine.memory import HostBuffer, Mapping, Ring, copy_memory
 from planner.engine.team import Team
 from planner.engine.waits import Stop
 from planner.machine.curve import Curve, Point
@@ -29,6 +31,12 @@ BLOCKS: Final = (MIB, 64 * MIB, 256 * MIB)
 """Bytes of device memory whose allocation is timed."""
 SLOTS: Final = 2
 """Slots of the lanes whose making is timed, as most rings have them."""
+WOKEN: Final = 4 * MIB
+"""Bytes of the first chunk of each worker whose waking is timed, as of most rings."""
+WAKES: Final = 7
+"""Such runs in one sample: threads are late by chance, so a median needs several."""
+WAKE_COUNTS: Final = 3
+"""Numbers of workers whose waking is timed: the largest ones, where it counts."""
 MAPPED: Final = 256 * MIB
 """Bytes of a cached file that are mapped: minor faults of 256 MiB take some 30 ms."""
 
@@ -87,6 +95,34 @@ class Costs:
             for lane in made:
                 lane.close()
 
+    def wake(self, count: int, buffer: HostBuffer) -> float:
+        """Seconds until the last of `count` idle workers is at its first chunk.
+
+        Each copies a chunk when it has been woken, as in a run: who comes first lets the
+        interpreter go for the next one. The workers slept before, as between two runs.
+        """
+        half = buffer.size // 2
+        chunk = min(WOKEN, half // count)
+        begun = [0.0] * count
+
+        def work(number: int) -> None:
+            begun[number] = perf_counter()
+            source = buffer.address + number * chunk
+            copy_memory(source + half, source, chunk)
+
+        team = Team(count, Stop(), "calibration")
+        try:
+            team.run(work)  # starts the threads
+            times = []
+            for _ in range(WAKES):
+                sleep(PAUSE)
+                start = perf_counter()
+                team.run(work)
+                times.append(max(begun) - start)
+            return middle(times)
+        finally:
+            team.close()
+
     def map(self) -> float:
         """Seconds of mapping the cached file."""
         start = perf_counter()
@@ -143,6 +179,9 @@ class Costs:
         for count in sorted({1, self.team.size}):
             yield Cell(("setup", "workers", count), partial(self.start_workers, count), count)
         yield Cell(("setup", "lane", self.team.size), self.open_lane, self.team.size)
+        for count in worker_counts(self.team.size)[-WAKE_COUNTS:]:
+            if count > 1:
+                yield Cell(("setup", "wake", count), partial(self.wake, count, buffer), count)
         if self.maps():
             yield Cell(("setup", "mmap", PAGE), self.map)
             mapped = Cell(("setup", "map", min(MAPPED, self.file.stat().st_size)), None)
@@ -167,7 +206,7 @@ def setup_of(cells: Sequence[Cell]) -> Setup:
     seen: dict[str, tuple[int, Summary, float | None]] = {
         name: (size, cell.summary(), cell.second())
         for (name, size), cell in own.items()
-        if size != PAGE and cell.taken and name != "workers"
+        if size != PAGE and cell.taken and name not in ("workers", "wake")
     }
     small = own.get(("register", PAGE))
     latency = small.summary().median if small is not None and small.taken else 0.0
@@ -196,6 +235,7 @@ def setup_of(cells: Sequence[Cell]) -> Setup:
         start=start,
         worker=worker,
         lane=seen["lane"][1].median if "lane" in seen else 0.0,
+        wake=_wake(own),
         spread=typical(found.spread for _, found, _ in seen.values()),
     )
 
@@ -212,6 +252,18 @@ def _teams(cells: Table[tuple[object, ...], Cell]) -> tuple[float, float]:
     few, many = min(found), max(found)
     each = max(0.0, found[many] - found[few]) / max(1, many - few)
     return max(0.0, found[few] - (few - 1) * each), each
+
+
+def _wake(cells: Table[tuple[object, ...], Cell]) -> float:
+    """Seconds that each worker after the first adds until all are at it, by least squares."""
+    found = {
+        int(count) - 1: cell.summary().median
+        for (name, count), cell in cells.items()
+        if name == "wake" and cell.taken and isinstance(count, int)
+    }
+    if not found:
+        return 0.0
+    return sum(n * seconds for n, seconds in found.items()) / sum(n * n for n in found)
 
 
 def allocation_cells(backend: Backend, gpu: int) -> Iterator[Cell]:

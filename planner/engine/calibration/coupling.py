@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Final
 
+from planner.engine.calibration.proved import Side, proved
 from planner.machine.schema import CopyName, Machine, Ram
 from planner.machine.tables import CopyTable
 from planner.machine.topology import Topology
@@ -24,17 +26,22 @@ LEAST: Final = 0.02
 """The smallest factor looked for: an emulated engine on one core leaves no less than a fiftieth."""
 MOST: Final = 4.0
 """The largest: joint runs beat copies alone only by noise, or where the ring is cached better."""
-LINK: Final = 0.01
-"""A run within a hundredth of what the link alone allows says nothing of the copies."""
+LINK: Final = 0.05
+"""A run within a twentieth of what the link alone allows says nothing of the copies: jitter between
+them and the engine alone costs that much (2 to 4 % with 8 to 16 workers on one H200)."""
 TURNS: Final = 4
-"""Turns in which shares and times of a chunk settle: each moves the other by a tenth of its own."""
-CHUNK_MOST: Final = 1e-3
-"""Seconds of a chunk looked for: handing a chunk to another thread and back takes some 100 us on
+"""Turns in which shares and times at the locks settle: each moves the other by a tenth of its
+own."""
+TURN_MOST: Final = 1e-3
+"""Seconds of a turn looked for: handing a chunk to another thread and back takes some 100 us on
 two busy cores."""
 STEPS: Final = 60
 """The most steps of a search; a third of them halve the interval."""
 CLOSE: Final = 1e-7
 """How near a search comes to the share, in parts of it: far below any noise."""
+
+OUTWARD: Final[frozenset[CopyName]] = frozenset({"save", "save_memory"})
+"""Copies out of a ring that the GPU filled."""
 
 PATHS: Final[Mapping[CopyName, tuple[str, ...]]] = {
     "file": ("buffered", "pinned"),
@@ -154,69 +161,23 @@ def _solve(time: Callable[[float], float], seconds: float, most: float) -> float
 
 
 def coupled(machine: Machine, joints: Sequence[Joint]) -> Machine:
-    """The machine with `beside_dma` and `one_slot` of every kind of copy that was run jointly.
+    """The machine with what joint runs say of every kind of copy that was run jointly.
 
     Runs with two slots and more settle `beside_dma` of their workers; counts between take the
-    nearest smaller count's share. Where there are runs with smaller chunks too, what a chunk costs
-    the interpreter beside DMA is settled with them, in turns. Runs with one slot then settle
-    `one_slot`. Runs of fewer bytes settle what waking the workers takes (`Setup.wake`), in turns
-    with all of this: it is what short runs take longer than their rate says.
+    nearest smaller count's share. Where there are runs with smaller chunks too, what a chunk holds
+    the locks beside DMA is settled with them, in turns. Runs with one slot then settle `one_slot`.
     """
-    long, short = _by_length(joints)
-    for _ in range(TURNS if short else 1):
-        machine = _shares(machine, long, turns=2 if short else TURNS)
-        if short:
-            machine = with_wake(machine, _wake(machine, short))
-    return machine
-
-
-def _by_length(joints: Sequence[Joint]) -> tuple[list[Joint], list[Joint]]:
-    """The longest run of each shape, and the shorter runs of shapes that were run twice."""
-    longest: dict[tuple[CopyName, Shape], int] = {}
-    for joint in joints:
-        key = (joint.copy, joint.shape)
-        longest[key] = max(longest.get(key, 0), joint.size)
-    long = [joint for joint in joints if joint.size == longest[joint.copy, joint.shape]]
-    return long, [joint for joint in joints if joint not in long]
-
-
-def with_wake(machine: Machine, seconds: float) -> Machine:
-    """The machine with another time for waking one worker."""
-    host = machine.nodes["host0"]
-    if not isinstance(host, Ram):
-        raise TypeError("host0 is the host's memory")
-    host = host.model_copy(update={"setup": host.setup.model_copy(update={"wake": seconds})})
-    return machine.model_copy(update={"nodes": {**machine.nodes, "host0": host}})
-
-
-def _wake(machine: Machine, short: Sequence[Joint]) -> float:
-    """Seconds a worker that make the short runs come out as measured; the least of them.
-
-    A short run takes only a few milliseconds: what disturbs it makes it longer, never shorter.
-    """
-    awake = with_wake(machine, 0.0)
-    more = [
-        (joint.seconds - predicted(awake, joint, _table(awake, joint.copy)))
-        / (joint.shape.workers - 1)
-        for joint in short
-        if joint.shape.workers > 1
-    ]
-    return max(0.0, min(more)) if more else 0.0
-
-
-def _shares(machine: Machine, joints: Sequence[Joint], *, turns: int) -> Machine:
-    """The machine with the copy tables that make the runs come out as measured."""
+    machine = proved(machine, _served(machine, joints))
     for copy in dict.fromkeys(joint.copy for joint in joints):
         own = [joint for joint in joints if joint.copy == copy]
         double = [joint for joint in own if joint.shape.depth > 1]
         largest = max((joint.shape.chunk for joint in double), default=0)
         big = [joint for joint in double if joint.shape.chunk == largest]
         small = [joint for joint in double if joint.shape.chunk < largest]
-        for _ in range(turns if small else 1):
+        for _ in range(TURNS if small else 1):
             machine = with_table(machine, copy, _beside(machine, copy, big))
             if small:
-                fastest = min(small, key=lambda joint: joint.seconds)
-                machine = with_table(machine, copy, _per_chunk(machine, fastest))
+                machine = with_table(machine, copy, _turn(machine, small))
         table = _table(machine, copy)
         single = [joint for joint in own if joint.shape.depth == 1]
         if single:
@@ -224,6 +185,23 @@ def _shares(machine: Machine, joints: Sequence[Joint], *, turns: int) -> Machine
             table = table.model_copy(update={"one_slot": _one_slot(machine, single[0], table)})
         machine = with_table(machine, copy, table)
     return machine
+
+
+def _served(machine: Machine, joints: Sequence[Joint]) -> dict[tuple[Side, int], float]:
+    """Seconds that a chunk of each size took the link at the most, by direction and bytes.
+
+    Of the whole run but its lead: what filling the ring takes is left in, a hundredth of a run.
+    """
+    found: dict[tuple[Side, int], float] = {}
+    for joint in joints:
+        lead = movement(machine, joint.copy, joint.size).lead(joint.shape)
+        seconds = (joint.seconds - lead) * joint.shape.chunk / joint.size
+        key: tuple[Side, int] = (
+            "backward" if joint.copy in OUTWARD else "forward",
+            joint.shape.chunk,
+        )
+        found[key] = min(found.get(key, seconds), seconds)
+    return found
 
 
 def _beside(machine: Machine, copy: CopyName, joints: Sequence[Joint]) -> CopyTable:
@@ -236,21 +214,26 @@ def _beside(machine: Machine, copy: CopyName, joints: Sequence[Joint]) -> CopyTa
     return table.model_copy(update={"beside_dma": filled})
 
 
-def _per_chunk(machine: Machine, joint: Joint) -> CopyTable:
-    """The table with the time of a chunk that makes a run with small chunks come out as measured.
+def _turn(machine: Machine, joints: Sequence[Joint]) -> CopyTable:
+    """The table with the time of a turn at the locks that the runs with small chunks show.
 
-    Never below what the copies alone showed, and at most `CHUNK_MOST`.
+    The middle of what each shows; 0 where they are as fast as copies and link allow.
     """
-    table = _table(machine, joint.copy)
+    table = _table(machine, joints[0].copy)
+    return table.model_copy(update={"turn": median(_one_turn(machine, j, table) for j in joints)})
+
+
+def _one_turn(machine: Machine, joint: Joint, table: CopyTable) -> float:
+    """Seconds of a turn, up to `TURN_MOST`, that make the run come out as measured."""
     timed = _timer(machine, joint)
 
     def time(quick: float) -> float:
-        # `_solve` wants a time that falls: `quick` is how much below the most a chunk takes.
-        slow = max(table.per_chunk, CHUNK_MOST * (1 - quick))
-        return timed(table.model_copy(update={"per_chunk": slow}))
+        # `_solve` wants a time that falls: `quick` is how much below the most a turn takes.
+        return timed(table.model_copy(update={"turn": TURN_MOST * (1 - quick)}))
 
-    quick = _solve(time, joint.seconds, 1.0)
-    return table.model_copy(update={"per_chunk": max(table.per_chunk, CHUNK_MOST * (1 - quick))})
+    if joint.seconds <= time(1.0) * (1 + LINK):
+        return 0.0
+    return TURN_MOST * (1 - _solve(time, joint.seconds, 1.0))
 
 
 def _nearest(shares: Mapping[int, float], workers: int) -> float:

@@ -11,7 +11,7 @@ from typing import Final
 
 from planner.engine.awake import Waker
 from planner.engine.backends.base import Backend
-from planner.engine.calibration.coupling import Joint, movement
+from planner.engine.calibration.coupling import OUTWARD, Joint, movement
 from planner.engine.calibration.device import Memory
 from planner.engine.calibration.pause import after_pause
 from planner.engine.calibration.rounds import Cell
@@ -31,10 +31,8 @@ CHUNK: Final = 4 * MIB
 """Bytes: in the flat optimum of every machine measured so far."""
 SMALL: Final = MIB
 """The smallest chunk that is run."""
-SHORT: Final = 4
-"""Part of a run's bytes that the short run moves, which tells what waking the workers takes."""
-OUTWARD: Final[frozenset[CopyName]] = frozenset({"save", "save_memory"})
-"""Copies out of a ring that the GPU filled."""
+LEAST_CHUNKS: Final = 4
+"""Chunks of a run at the least."""
 SAVED: Final = 4
 """Part of the stock that is saved in a run: new pages of the page cache come at 2 to 5 GB/s, a
 tenth of what the other copies reach."""
@@ -70,28 +68,15 @@ def runs(planned: Sequence[Shape], most: int, each: int, *, again: bool) -> list
 
     Waking the workers takes part of a millisecond, which a run of 20 ms would take for a slower
     pipeline (41 instead of 51 GB/s on one H200); so all runs take about as long as one worker does
-    for its bytes. With `again` the stock is gone over several times, and one shape is run with
-    fewer bytes too.
+    for its bytes. With `again` the stock is gone over several times.
     """
     found = []
     for shape in planned:
-        wanted = max(SHORT * shape.chunk, each * shape.workers)
+        wanted = max(LEAST_CHUNKS * shape.chunk, each * shape.workers)
         size = min(most, wanted)
         size -= size % shape.chunk
         found.append(Run(shape, size, max(1, round(wanted / most)) if again else 1))
-    if again:
-        usual = _usual(planned)
-        long = next(run for run in found if run.shape == usual)
-        size = max(usual.chunk, min(most, long.total // SHORT))
-        found.append(Run(usual, size - size % usual.chunk))
     return found
-
-
-def _usual(planned: Sequence[Shape]) -> Shape:
-    """The shape with two slots and full chunks that is run by the most workers but one."""
-    chunk = max(shape.chunk for shape in planned)
-    full = [shape for shape in planned if shape.depth > 1 and shape.chunk == chunk]
-    return full[-2] if len(full) > 1 else full[-1]
 
 
 def shapes(

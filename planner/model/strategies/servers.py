@@ -7,7 +7,7 @@ from dataclasses import replace
 from planner.machine.curve import Curve
 from planner.machine.schema import CopyName, Ram
 from planner.machine.tables import CopyTable
-from planner.model.stage import Costs, Stage
+from planner.model.stage import Costs, Stage, Turns
 from planner.model.strategies.base import RINGS, Crossing, Shape, step, steps
 from planner.model.strategies.remembered import Remembered
 from planner.results import Cause, SetupStep
@@ -118,14 +118,17 @@ def copy_stage(
     mapping costs its page faults, which all workers take in turn: they change one address space,
     and nobody has measured more. What the interpreter needs for a chunk, and for each scattered
     piece in it, holds its lock: the workers take turns there, and with those of all other flows, so
-    below some size of chunk that alone sets the pace.
+    below some size of chunk that alone sets the pace. Beside DMA a turn takes longer, since the
+    lock is handed to a thread that has to wake up; but only where workers crowd at it, so a chunk
+    of few workers, or a big one, does not take that time on top.
     """
     faults = fault_time(crossing)
     chunk = min(shape.chunk, max(1, crossing.size))
 
     def make() -> Stage:
-        capacity = table.rate(shape.workers, ring, beside_dma=dma, depth=shape.depth)
-        return _copies(crossing, table, shape.workers, chunk, capacity=capacity, faults=faults)
+        capacity = table.rate(shape.workers, ring, beside_dma=dma)
+        own = table if dma else table.model_copy(update={"turn": 0.0, "one_slot": 1.0})
+        return _copies(crossing, own, shape.workers, chunk, capacity=capacity, faults=faults)
 
     if crossing.pieces:
         return make()
@@ -152,18 +155,26 @@ def _copies(
         calls = sum(count for _, count in crossing.pieces)
         gather = calls * table.per_piece / packed_size(crossing)
 
+    longest = max(overhead, table.turn)
+
+    def alone(length: int) -> float:
+        return overhead + length * gather + length * per_byte
+
+    def turn(length: int) -> float:
+        return longest + length * gather
+
     def seconds(length: int) -> float:
-        locked = overhead + length * gather
-        return max(locked + length * per_byte, workers * locked)
+        return max(alone(length), workers * turn(length))
 
     cause: Cause = "page_faults" if faults > 1 / capacity else "host_copy"
-    if (workers - 1) * (overhead + chunk * gather) > chunk * per_byte:
+    if workers * turn(chunk) > alone(chunk):
         cause = "issue_overhead"
     resource = f"{crossing.host}.copy"
     charges = {resource: 1 / capacity}
-    if overhead or gather:
-        charges[dispatcher(crossing)] = overhead / chunk + gather
-    return Stage(resource, "pool", seconds, charges=charges, cause=cause)
+    if longest or gather:
+        charges[dispatcher(crossing)] = turn(chunk) / chunk
+    turns = Turns(alone, turn, table.one_slot)
+    return Stage(resource, "pool", seconds, charges=charges, cause=cause, turns=turns)
 
 
 def least_copy(crossing: Crossing, table: CopyTable, ring: int | None, *, dma: bool) -> float:

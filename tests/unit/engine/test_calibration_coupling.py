@@ -12,8 +12,9 @@ from planner.engine.calibration.coupling import (
     factor,
     movement,
     with_table,
-    with_wake,
 )
+from planner.engine.calibration.proved import proved
+from planner.machine.curve import Point
 from planner.machine.load import load_machine
 from planner.machine.schema import CopyName, Machine, Ram
 from planner.machine.tables import CopyTable
@@ -115,19 +116,46 @@ def test_a_machine_without_a_table_has_no_pipeline() -> None:
         movement(bare, "file", SIZE)
 
 
-def test_short_runs_tell_what_waking_the_workers_takes() -> None:
-    # A truth of 60 us a worker: 7 x 60 us = 0.42 ms more for a run by eight, long or short.
-    truth = {"beside_dma": (0.9, 0.8, 0.7, 0.6)}
-    awake = with_wake(_machine(), 60e-6)
-    long = [_measured(awake, "file", Shape(4 * MIB, 2, w), **truth) for w in (2, 4, 8)]
-    real = with_table(awake, "file", _table(awake, "file").model_copy(update=truth))
-    shape, size = Shape(4 * MIB, 2, 8), SIZE // 8
-    short = Joint("file", shape, size, movement(real, "file", size).seconds(shape))
-    lazy = movement(with_wake(real, 0.0), "file", size).seconds(shape)
-    assert short.seconds - lazy == pytest.approx(7 * 60e-6)
-    found = coupled(_machine(), [*long, short])
-    host = found.nodes["host0"]
-    assert isinstance(host, Ram)
-    # Each turn leaves an eighth of the error of the one before: 60 us / 8^4 after four.
-    assert host.setup.wake == pytest.approx(60e-6, abs=60e-6 / 8**4 * 2)
-    assert movement(found, "file", size).seconds(shape) == pytest.approx(short.seconds, rel=1e-4)
+def test_small_chunks_tell_what_a_turn_at_the_locks_takes() -> None:
+    # 200 us a chunk: 1 MiB each 200 us is 5.2 GB/s, where copies and link allow 32.
+    machine = _machine()
+    truth = {"beside_dma": (0.9, 0.8, 0.7, 0.6), "turn": 200e-6}
+    big = [_measured(machine, "file", Shape(4 * MIB, 2, w), **truth) for w in (1, 2, 4, 8)]
+    small = _measured(machine, "file", Shape(MIB, 2, 8), **truth)
+    assert small.seconds == pytest.approx(SIZE / MIB * 200e-6, rel=0.01)
+    found = _table(coupled(machine, [*big, small]), "file")
+    assert found.turn == pytest.approx(200e-6, rel=1e-3)
+    assert found.per_chunk == 0.0
+    # Runs that the link holds say nothing of locks.
+    quick = [
+        _measured(machine, "file", Shape(c, 2, 8), beside_dma=(4.0,) * 4) for c in (MIB, 8 * MIB)
+    ]
+    assert _table(coupled(machine, quick), "file").turn == 0.0
+
+
+def test_runs_prove_queued_copies_faster_than_one_stream_is() -> None:
+    # 100 us for a queued copy of 4 MiB, and a run whose chunks took the link 80 us each. The wire's
+    # 55 GB/s are 76.5 us, the least that is believed.
+    link = _machine().links["pcie0"]
+    assert link.forward is not None
+    curve = link.forward.curves["pinned"]
+    slow = curve.model_copy(update={"queued": (Point(size_bytes=4 * MIB, seconds=100e-6),)})
+
+    def machine() -> Machine:
+        curves = {**link.forward.curves, "pinned": slow}  # type: ignore[union-attr]
+        forward = link.forward.model_copy(update={"curves": curves})  # type: ignore[union-attr]
+        links = {"pcie0": link.model_copy(update={"forward": forward})}
+        return _machine().model_copy(update={"links": {**_machine().links, **links}})
+
+    def service(seconds: float) -> float:
+        found = proved(machine(), {("forward", 4 * MIB): seconds}).links["pcie0"].forward
+        assert found is not None
+        return found.curves["pinned"].service(4 * MIB)
+
+    assert service(80e-6) == pytest.approx(80e-6)
+    assert service(120e-6) == pytest.approx(100e-6)
+    assert service(10e-6) == pytest.approx(4 * MIB / curve.rate)
+    joint = Joint("memory", Shape(4 * MIB, 2, 8), SIZE, SIZE / (4 * MIB) * 80e-6)
+    forward = coupled(machine(), [joint]).links["pcie0"].forward
+    assert forward is not None
+    assert forward.curves["pinned"].service(4 * MIB) == pytest.approx(80e-6, rel=0.01)

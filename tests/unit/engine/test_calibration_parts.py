@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from planner.engine.backends.host import HostBackend
 from planner.engine.calibration import cold_curves, costs, disk, tables
 from planner.engine.calibration.copies import Refinement
 from planner.engine.calibration.degraded import link_warning
@@ -19,6 +20,8 @@ from planner.engine.calibration.relink import wanted_link
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.scope import FULL, QUICK
 from planner.engine.memory import HostBuffer
+from planner.engine.team import Team
+from planner.engine.waits import Stop
 from planner.errors import InputError
 from planner.machine.load import load_machine
 from planner.machine.schema import Direction, Link
@@ -86,6 +89,19 @@ def test_wide_intervals_are_halved_twice() -> None:
     assert [cell.key[2] for cell in refine([*cells, middle])] == [2 * MIB, 8 * MIB]  # type: ignore[index]
 
 
+@pytest.mark.parametrize("count", [2, 4])
+def test_waking_is_timed_to_the_beginning_of_the_last_worker(count: int) -> None:
+    team = Team(1, Stop(), "test")
+    buffer = HostBuffer(8 * MIB)
+    try:
+        cost = costs.Costs(HostBackend(), team, [0], MIB, Path("unused"))
+        # Another thread begins after the call that wakes it, and long before a second has passed.
+        assert 1e-6 < cost.wake(count, buffer) < 1.0
+    finally:
+        buffer.close()
+        team.close()
+
+
 def test_setup_is_made_of_its_cells() -> None:
     size = 256 * MIB
     found = costs.setup_of(
@@ -97,6 +113,8 @@ def test_setup_is_made_of_its_cells() -> None:
             _cell("setup", "workers", 1, value=0.0001),
             _cell("setup", "workers", 16, value=0.0031),
             _cell("setup", "lane", 16, value=0.00008),
+            _cell("setup", "wake", 8, value=0.0003),
+            _cell("setup", "wake", 16, value=0.0006),
             _cell("setup", "map", size, value=0.01, also=0.01),
         ]
     )
@@ -109,6 +127,9 @@ def test_setup_is_made_of_its_cells() -> None:
     assert found.start == pytest.approx(0.0001)
     assert found.worker == pytest.approx(0.0002)
     assert found.lane == pytest.approx(0.00008)
+    # 7 further workers are at it after 0.3 ms, 15 after 0.6 ms: least squares through nothing,
+    # (7 x 0.3 + 15 x 0.6) / (49 + 225) ms each.
+    assert found.wake == pytest.approx(11.1e-3 / 274)
     assert found.workers == 0.0
     # Mapping touches the pages, and registering pins them then.
     assert found.map_touch == pytest.approx(size / 0.01)
@@ -256,16 +277,16 @@ def test_only_quick_copies_outward_are_run_with_small_chunks_too() -> None:
     assert out == [*saved, Shape(2 * MIB, 2, 8), Shape(2 * MIB, 2, 16)]
 
 
-def test_every_run_takes_about_as_long_and_one_shape_is_run_short_too() -> None:
+def test_every_run_takes_about_as_long() -> None:
     planned = shapes([1, 2, 4, 8, 12, 16], 1024 * MIB)
     found = runs(planned, 1024 * MIB, 256 * MIB, again=True)
     by_workers = {r.shape.workers: r for r in found if r.shape.depth == 2 and r.times >= 1}
     # 256 MiB each: one worker moves a quarter of the stock, sixteen go over it four times.
     assert by_workers[1] == Run(by_workers[1].shape, 256 * MIB, 1)
     assert by_workers[16].total == 4096 * MIB
-    usual = [r for r in found if r.shape == found[-1].shape]
-    # The most workers but one are twelve: 3 GiB, and a short run of a quarter of that.
-    assert [r.total for r in usual] == [3072 * MIB, 768 * MIB]
+    # One slot each for the most workers but one, twelve: 3 GiB.
+    assert found[-1].total == 3072 * MIB
+    assert len(found) == len({run.shape for run in found})
     few = runs(shapes([1, 2], 256 * MIB), 256 * MIB, 256 * MIB, again=False)
     assert all(r.total <= 256 * MIB for r in few)
 

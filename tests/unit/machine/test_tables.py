@@ -61,20 +61,14 @@ def test_beside_dma_a_factor_applies_that_is_interpolated_over_the_workers() -> 
     assert table().rate(8, 16 * MiB, beside_dma=True) == 32e9
 
 
-def test_one_slot_a_worker_counts_only_beside_dma() -> None:
-    single = table(beside_dma=(1.0, 0.8), one_slot=0.75)
-    assert single.rate(8, 16 * MiB, beside_dma=True, depth=1) == pytest.approx(32e9 * 0.8 * 0.75)
-    assert single.rate(8, 16 * MiB, beside_dma=True, depth=2) == pytest.approx(32e9 * 0.8)
-    assert single.rate(8, 16 * MiB, depth=1) == 32e9
-
-
 def test_slower_divides_every_rate_and_keeps_holes() -> None:
-    sparse = table(rates=((None, 4e9), (32e9, 16e9)), per_chunk=1e-5)
+    sparse = table(rates=((None, 4e9), (32e9, 16e9)), per_chunk=1e-5, turn=7e-5)
     assert sparse.rate(2, 16 * MiB) == 4e9  # asked first: nothing derived is carried along
     slower = sparse.slower(2.0)
     assert slower.rates == ((None, 2e9), (16e9, 8e9))
     assert slower.rate(2, 16 * MiB) == 2e9
     assert slower.per_chunk == 2e-5
+    assert slower.turn == 14e-5
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,22 @@ def test_the_interpreter_is_taken_in_turn() -> None:
     assert small.cause == "issue_overhead"
 
 
+def test_a_turn_beside_dma_is_taken_only_where_workers_crowd() -> None:
+    # 10 us of Python and 70 us a turn: 1 MB takes its copy of 0.5 ms and 10 us, since eight turns
+    # are 0.56 ms only when all come at once; beside DMA that is what is left of the pace.
+    crowded = table(per_chunk=10e-6).model_copy(update={"turn": 70e-6})
+    shape = Shape(10**6, 2, 8)
+    beside = copy_stage(crossing(), crowded, shape, MIB, dma=True)
+    assert beside.seconds(10**6) == pytest.approx(0.56e-3)
+    assert beside.cause == "issue_overhead"
+    assert beside.charges["host0.dispatch"] == pytest.approx(70e-6 / 10**6)
+    # 2 MB take 1.01 ms: no turn is waited for.
+    assert beside.seconds(2 * 10**6) == pytest.approx(1.01e-3)
+    # Without DMA nobody waits for an engine, and the lock is not handed over.
+    plain = copy_stage(crossing(), crowded, shape, MIB, dma=False)
+    assert plain.seconds(10**6) == pytest.approx(0.51e-3)
+
+
 def test_pieces_are_gathered_under_the_same_lock() -> None:
     # 1,000 pieces in 1 MB, 1 us each: 1 ms a chunk, eight workers take 8 ms for eight chunks.
     pieces = ((1000, 1_000_000),)
