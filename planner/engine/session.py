@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import combinations
 from typing import Final, Literal, cast
 
 from planner.engine import pagecache
@@ -25,6 +24,7 @@ from planner.engine.copies import (
 )
 from planner.engine.ends import THREADS, Ends, Options, make_ends
 from planner.engine.flow import FlowRunner, FlowSample
+from planner.engine.hops_here import hops_here
 from planner.engine.lines import all_hops
 from planner.engine.marked import Marker
 from planner.engine.measure import Interval
@@ -36,17 +36,16 @@ from planner.engine.progress import Progress
 from planner.engine.release import Range, Releaser, let_go
 from planner.engine.room import over, require_memory
 from planner.engine.sample import PlanSample, Task, run_once
-from planner.engine.strategies.write_combined import read_rate, remark
 from planner.engine.task import Task as Share, shares
 from planner.engine.terms import Terms
 from planner.engine.verify import fetcher, verify
 from planner.engine.waits import Stop
-from planner.errors import UnavailableError
 from planner.machine.schema import Hbm, Machine
 from planner.model.cover import Cover
 from planner.model.needs import Demand
+from planner.model.strategies.pinned import helps
 from planner.plan.schema import Plan
-from planner.results import CacheState, Estimate, FlowEstimate, Hop
+from planner.results import CacheState, Estimate, FlowEstimate
 
 POISONS: Final = (0xA5, 0x5A)
 """What every target byte is before a sample, in turn: a byte that is never written differs from the
@@ -133,7 +132,7 @@ class Session:
         classes = {demand.priority for demand in listed}
         self._precedence = Precedence(classes, self.stop) if len(classes) > 1 else None
         every = [hop for flow in estimate.flows for hop in all_hops(flow.schedule)]
-        self._look_at_hops(every)
+        self.warnings |= dict.fromkeys(hops_here(self.device, self.machine, every))
         self._sweep = sweeper((hop.strategy for hop in every), self._undo)
         made: dict[str, Running] = {}
         for i in sources_first(estimate.flows):
@@ -172,6 +171,7 @@ class Session:
             demand.need.use,
             sector,
             demand.need.pinned_budget,
+            helps(self.machine, demand.need.start, demand.need.cores),
             self._buckets[demand.flow],
             self._release(demand),
             self.marks,
@@ -183,23 +183,6 @@ class Session:
             return None
         releaser = self._releasers[demand.need.name] = Releaser(demand.need.name)
         return releaser.put
-
-    def _look_at_hops(self, hops: Sequence[Hop]) -> None:
-        """See whether this computer does under a strategy's name what the name says."""
-        if any(hop.strategy == "write_combined" for hop in hops):
-            told = remark(read_rate(self.device.combined))
-            if told is not None:
-                self.warnings[told] = None
-        if not any(hop.strategy == "host_staged" for hop in hops):
-            return
-        nodes = [self.machine.nodes[name] for hop in hops for name in (hop.start, hop.end)]
-        gpus = sorted({node.device for node in nodes if isinstance(node, Hbm)})
-        for gpu, peer in combinations(gpus, 2):
-            if self.device.peer_is_open(gpu, peer):
-                raise UnavailableError(
-                    f"host_staged: devices {gpu} and {peer} have peer access to each other already",
-                    hint="whoever uses the GPUs in this process should close it first",
-                )
 
     def _runner(self, demand: Demand, predicted: FlowEstimate, ends: Ends) -> FlowRunner:
         device, schedule = self._as_seen_by(demand), predicted.schedule

@@ -21,6 +21,7 @@ class Terms:
 
     `use` is `None` where the plan does not say it; `sector` are the bytes that a scattered read
     moves at the least; `pinned_budget` is `None` where nothing bounds it;
+    `helped` says that a second thread brings in the pages of a mapping that is registered;
     `buckets` space its chunks where its rate is capped, `release` is
     told what was read where its pages shall go, `marks` gives ranges to a profiler.
     """
@@ -28,6 +29,7 @@ class Terms:
     use: Use | None = None
     sector: int = 32
     pinned_budget: int | None = None
+    helped: bool = False
     buckets: Buckets = ()
     release: Callable[[Range], None] | None = None
     marks: Marker | None = None

@@ -72,7 +72,8 @@ def _named_sources(machine: Any) -> Iterator[tuple[tuple[str, ...], str]]:
     for name, node in _items(_get(machine, "nodes")):
         at = ("nodes", name)
         places.append((at, node))
-        parts = ("setup", "local", "allocate", "register_ahead", "register_memory")
+        ahead = ("register_ahead", "register_helped", "register_memory")
+        parts = ("setup", "local", "allocate", *ahead)
         places += [((*at, key), _get(node, key)) for key in parts]
         places += [((*at, "copy", key), table) for key, table in _items(_get(node, "copy"))]
     for name, link in _items(_get(machine, "links")):

@@ -122,7 +122,8 @@ class Ram(_Strict):
     `limit` is what may be used (cgroup, or the largest MemTotal seen), `cache` the last-level
     cache. `copy_rates` holds the copy capacity C(workers, ring) of each kind of copy stage.
     `register_ahead` is the curve of registering one chunk of a cached file's mapping while others
-    are copied, `register_memory` that of memory which was touched before. `issue` is what one call
+    are copied, `register_helped` the same where a second thread has brought the mapping's pages in,
+    `register_memory` that of memory which was touched before. `issue` is what one call
     of the driver costs its caller. `write_combined` tells whether the CPU's stores to
     write-combined memory really pass by its cache. `memlock` bounds what RDMA may register (not
     what CUDA may). `cipher` is what one core seals or opens with TLS.
@@ -137,6 +138,7 @@ class Ram(_Strict):
     copy_rates: Annotated[dict[CopyName, CopyTable], Field(alias="copy")] = {}
     setup: Setup = Setup()
     register_ahead: Curve | None = None
+    register_helped: Curve | None = None
     register_memory: Curve | None = None
     issue: Seconds = Field(default=0.0, ge=0)
     write_combined: bool | None = None

@@ -32,7 +32,7 @@ def _parts(machine: Machine) -> Iterable[Curve | CopyTable | Setup]:
         if isinstance(node, Ram):
             yield from node.copy_rates.values()
             yield node.setup
-            ahead = (node.register_ahead, node.register_memory)
+            ahead = (node.register_ahead, node.register_helped, node.register_memory)
             yield from (curve for curve in ahead if curve is not None)
         elif isinstance(node, Hbm):
             yield from (curve for curve in (node.local, node.allocate) if curve is not None)
@@ -78,6 +78,7 @@ class _Shift:
                 name: curve if curve is None else self.shape(curve, node.source)
                 for name, curve in (
                     ("register_ahead", node.register_ahead),
+                    ("register_helped", node.register_helped),
                     ("register_memory", node.register_memory),
                 )
             }

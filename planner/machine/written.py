@@ -55,6 +55,7 @@ _PARTS: Final[dict[str, type[BaseModel]]] = {
     "local": Curve,
     "allocate": Curve,
     "register_ahead": Curve,
+    "register_helped": Curve,
     "register_memory": Curve,
 }
 

@@ -175,6 +175,7 @@ def _crossings(machine: Machine, need: Need, hops: Sequence[_Hop]) -> Iterator[C
             fsync=need.fsync and after == "file",
             repeat=need.repeat,
             room=need.pinned_budget if need.size > need.pinned_budget else None,
+            cores=need.cores,
             asked=need.pins.names.union(*(BY_MEMORY.get(k, ()) for k in (need.first, need.last))),
         )
 

@@ -138,6 +138,7 @@ _MACHINE: Final[dict[str, tuple[str, Any]]] = {
     ),
     "*.setup": ("What memory costs before the first byte moves", {"register": "30GB/s"}),
     "*.register_ahead": ("Registering a chunk of a file while others move", {"latency": "50us"}),
+    "*.register_helped": ("The same with a second thread's help", {"latency": "50us"}),
     "*.register_memory": ("Registering a chunk of memory while others move", {"latency": "50us"}),
     "*.write_combined": ("Whether stores to such memory really pass by the cache", True),
     "*.memlock": ("Bytes that RDMA may register", "64GiB"),

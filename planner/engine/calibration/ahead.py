@@ -26,6 +26,7 @@ from planner.engine.memory import HostBuffer, Mapped, Mapping
 from planner.engine.places import DevicePlace, HostPlace, MappedPlace, Place
 from planner.engine.route import SourceRest
 from planner.engine.strategies.registered_chunks import registered_chunks
+from planner.engine.terms import Terms
 from planner.engine.transfer import Moved
 from planner.plan.schema import FileSource
 
@@ -54,7 +55,10 @@ class Ahead:
     undo: contextlib.ExitStack
 
     def file_cells(self, file: Path) -> Iterator[Cell]:
-        """Pieces of a cached file, whose mapping forgets its pages before each run."""
+        """Pieces of a cached file, whose mapping forgets its pages before each run.
+
+        By one thread, and with the help of a second one.
+        """
         room = self.device.buffer.size if self.device.buffer else 0
         length = min(room, file.stat().st_size, LENGTH)
         if not _sizes(length):
@@ -63,7 +67,8 @@ class Ahead:
         self.undo.callback(mapping.close)
         ranges = FileRanges((FileSource(path=str(file), offset=0, size_bytes=length),))
         place = MappedPlace(ranges, Mapped([mapping]))
-        yield from self._cells("register_ahead", length, place, mapping.forget)
+        for name, terms in (("register_ahead", Terms()), ("register_helped", Terms(helped=True))):
+            yield from self._cells(name, length, place, mapping.forget, terms)
 
     def memory_cells(self) -> Iterator[Cell]:
         """Pieces of ordinary memory that was touched before."""
@@ -73,10 +78,15 @@ class Ahead:
         buffer = HostBuffer(length)
         self.undo.callback(buffer.close)
         buffer.touch(THREADS)
-        yield from self._cells("register_memory", length, HostPlace(buffer), lambda: None)
+        yield from self._cells("register_memory", length, HostPlace(buffer))
 
     def _cells(
-        self, name: str, length: int, source: Place, forget: Callable[[], None]
+        self,
+        name: str,
+        length: int,
+        source: Place,
+        forget: Callable[[], None] = lambda: None,
+        terms: Terms | None = None,
     ) -> Iterator[Cell]:
         def before() -> None:
             forget()
@@ -94,6 +104,7 @@ class Ahead:
                 chunk=piece,
                 depth=DEPTH,
                 rests=(SourceRest(),),
+                terms=terms or Terms(),
             )
             run = Once(self.backend, self.gpu, move, waker, before, pace)
             self.undo.callback(run.close)

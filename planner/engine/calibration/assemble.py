@@ -183,6 +183,7 @@ def _host(found: Found) -> Ram:
         setup=costs.setup_of(found.cells),
         issue=found.value("issue", found.gpus[0]) or 0.0,
         register_ahead=curve_of("register_ahead", found.cells),
+        register_helped=curve_of("register_helped", found.cells),
         register_memory=curve_of("register_memory", found.cells),
         write_combined=None if combined is None else combined < in_place.COMBINED,
     )

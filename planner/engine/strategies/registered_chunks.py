@@ -2,7 +2,9 @@
 
 A worker registers a chunk and queues its copy, and registers the next one meanwhile: it goes round
 its slots as one that fills a ring does, only that there is no ring. So it takes its chunks from the
-same queue as such workers, beside them if need be. One is enough: the driver takes a lock.
+same queue as such workers, beside them if need be. One is enough: the driver takes a lock. A
+second thread helps by bringing the pages of a file's mapping in before they are registered, where
+that was found to be faster.
 
 A copy must lie within one registration, and two registrations must not share a page; chunks are
 therefore cut where pages end. Giving a registration back on the way halves the pace (23 GB/s where
@@ -17,6 +19,7 @@ from collections import deque
 from planner.engine.backends.base import Engine
 from planner.engine.memory import PAGE, round_up
 from planner.engine.places import MappedPlace
+from planner.engine.populate import Populator
 from planner.engine.strategies.base import Address, Bound, Hands, Stage, logged, needed
 from planner.engine.strategies.host_gpu import engine
 from planner.errors import InfeasibleError
@@ -26,12 +29,17 @@ from planner.units import format_size
 class Ahead:
     """What one worker has registered and not given back yet, the oldest first."""
 
-    def __init__(self, bound: Bound, source: Address) -> None:
+    def __init__(self, bound: Bound, source: Address, *, alone: bool = True) -> None:
         self._backend, self._source = bound.backend, source
         self._sizes, self._room, self._tally = bound.chunks.sizes, bound.room, bound.tally
         self._read_only = isinstance(bound.source, MappedPlace)
         self._held: deque[tuple[int, int]] = deque()
         self._now = 0
+        self._helper: Populator | None = None
+        if self._read_only and bound.terms.helped and alone:
+            # The first chunk is registered at once.
+            later = range(1, len(self._sizes))
+            self._helper = Populator([(source(0, k), self._sizes[k]) for k in later])
         slots = min(bound.depth, len(self._sizes))
         chunk = round_up(max(self._sizes, default=0), PAGE)
         # All slots but the one that is filled may have a copy in flight, out of registered pages.
@@ -44,6 +52,8 @@ class Ahead:
 
     def register(self, slot: int, chunk: int) -> None:
         """Register the pages of a chunk, and give back what is in the way of the budget."""
+        if self._helper is not None:
+            self._helper.start()
         address = self._source(slot, chunk)
         low = address - address % PAGE
         size = round_up(address + self._sizes[chunk], PAGE) - low
@@ -62,6 +72,8 @@ class Ahead:
 
     def give_back(self) -> int:
         """Give everything back, while no copy is in flight; returns the bytes."""
+        if self._helper is not None:
+            self._helper.end()
         size = self._now
         while self._held:
             self._give_back_oldest()
@@ -69,7 +81,7 @@ class Ahead:
 
 
 def _register(bound: Bound, hands: Hands, before: Address | None, _after: Address | None) -> None:
-    ahead = Ahead(bound, needed(before))
+    ahead = Ahead(bound, needed(before), alone=hands.number == 0)
     hands.ahead = ahead
     # The copy counts the bytes, not the registration: nothing has moved yet.
     hands.pool = logged(ahead.register, hands, bound.chunks.sizes)

@@ -66,7 +66,8 @@ class Crossing:
     what it gets, where the plan says so; it belongs to the last crossing. `mapped_from` is the disk
     whose file a mapping shows. `fsync` waits for the device. `repeat` is how often the flow runs,
     `asked` the strategies that the plan names, or asks for by what the user's memory is. `room` are
-    the bytes that the flow may pin where those are fewer than it has, else `None`.
+    the bytes that the flow may pin where those are fewer than it has, else `None`; `cores` those
+    that it may use.
     """
 
     machine: Machine
@@ -85,6 +86,7 @@ class Crossing:
     repeat: int = 1
     asked: frozenset[str] = frozenset()
     room: int | None = None
+    cores: int = 1
 
     @property
     def wire(self) -> Link:

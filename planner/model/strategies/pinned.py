@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from planner.machine.curve import Curve
+from planner.machine.schema import Machine, Ram
 from planner.model.stage import Stage
 from planner.model.strategies.base import (
     Crossing,
@@ -17,6 +19,9 @@ from planner.model.strategies.base import (
 )
 from planner.model.strategies.servers import dispatcher, dma, fault_time
 from planner.results import SetupStep
+
+USUAL: Final = 64 << 20
+"""Bytes of a region that is registered ahead of its copy: what is chosen for files of some GB."""
 
 
 def no_engine(crossing: Crossing) -> str | None:
@@ -63,13 +68,26 @@ def _pins(crossing: Crossing) -> bool:
     return "pageable" in (crossing.before, crossing.after)
 
 
+def helps(machine: Machine, place: str, cores: int) -> bool:
+    """Whether a second thread that brings a mapping's pages in makes registering them faster.
+
+    `place` is the host, or a disk of it; `cores` are those that the flow may use.
+    """
+    host = machine.nodes[getattr(machine.nodes[place], "host", place)]
+    if cores < 2 or not isinstance(host, Ram):
+        return False
+    alone, helped = host.register_ahead, host.register_helped
+    return alone is not None and helped is not None and helped.seconds(USUAL) < alone.seconds(USUAL)
+
+
 def _ahead_curve(crossing: Crossing) -> Curve | None:
     """Registering one chunk: of a file's mapping, or of memory that was touched before.
 
     Beside copies that takes longer than of a whole buffer at rest, which stands in for it.
     """
     if crossing.before == "mapping":
-        return crossing.ram.register_ahead
+        helped = helps(crossing.machine, crossing.host, crossing.cores)
+        return crossing.ram.register_helped if helped else crossing.ram.register_ahead
     if crossing.ram.register_memory is not None:
         return crossing.ram.register_memory
     setup = crossing.ram.setup

@@ -106,7 +106,7 @@ def test_pieces_are_registered_ahead_of_their_copies_and_given_back(
     try:
         host, device = bench.pinned(MIB), bench.device(0, 32 * MIB)
         probes = InPlace(backend, 0, host, device, file)
-        names = ("register_ahead", "register_memory")
+        names = ("register_ahead", "register_helped", "register_memory")
         found = [(cell.key, cell) for cell in probes.cells(maps=True)]
         cells = [(key, cell) for key, cell in found if isinstance(key, tuple) and key[0] in names]
         # Two pieces of 16 MiB fit, of 32 MiB only one.
@@ -164,7 +164,9 @@ def test_registering_runs_as_a_plan_does_it(
         monkeypatch.setattr(backend, "unregister", noted("unregister", backend.unregister))
         cells = list(ahead.Ahead(backend, 0, there, host, undo).file_cells(file))
         assert [cell.key for cell in cells] == [
-            ("register_ahead", "alone", size * MIB) for size in (16, 32)
+            (name, "alone", size * MIB)
+            for name in ("register_ahead", "register_helped")
+            for size in (16, 32)
         ]
         for _ in range(2):
             done.clear()
