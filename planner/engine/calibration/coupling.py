@@ -14,6 +14,7 @@ from statistics import median
 from typing import Final
 
 from planner.engine.calibration.proved import Side, proved
+from planner.engine.calibration.statistics import typical
 from planner.machine.schema import CopyName, Machine, Ram
 from planner.machine.tables import CopyTable
 from planner.machine.topology import Topology
@@ -183,8 +184,19 @@ def coupled(machine: Machine, joints: Sequence[Joint]) -> Machine:
         if single:
             machine = with_table(machine, copy, table)
             table = table.model_copy(update={"one_slot": _one_slot(machine, single[0], table)})
-        machine = with_table(machine, copy, table)
+        machine = with_table(machine, copy, _as_unsure(table, own))
     return machine
+
+
+def _as_unsure(table: CopyTable, joints: Sequence[Joint]) -> CopyTable:
+    """The table with the spread of the runs, where that is more than that of its own cells.
+
+    The runs are what it predicts, and they were looked at over a longer time.
+    """
+    runs = typical(joint.spread for joint in joints)
+    if runs is None or runs <= (table.spread or 0.0):
+        return table
+    return table.model_copy(update={"spread": runs})
 
 
 def _served(machine: Machine, joints: Sequence[Joint]) -> dict[tuple[Side, int], float]:

@@ -72,6 +72,8 @@ class Plan:
         found += self._peers()
         if self.arena.scope.full and len(self.gpus) > 1:
             found.append(self._together())
+        if self.arena.scope.full:
+            found += self._joint(again=True)
         return found
 
     def _weight(self, name: str, share: int = 1) -> float:
@@ -184,29 +186,36 @@ class Plan:
             essential=True,
         )
 
-    def _joint(self) -> Iterator[Group]:
-        """The real pipeline, which tells what DMA leaves of the copies."""
+    def _joint(self, *, again: bool = False) -> Iterator[Group]:
+        """The real pipeline, which tells what DMA leaves of the copies.
+
+        The same runs `again`, minutes later: three samples in a row are much alike, and say little
+        of what the next hour brings.
+        """
         scope = self.arena.scope
+        turn = 2 if again else 1
+        about = "copies beside DMA again" if again else "copies beside DMA"
         for copy in COPIES:
             ready: list[Pipelines] = []
 
             def make(copy: CopyName = copy, ready: list[Pipelines] = ready) -> list[Cell]:
                 stock = self.arena.stock()
                 ready.append(Pipelines(self.device, self.machine(), copy, stock))
-                return ready[0].cells(self.axes[copy][0], scope.joint, few=not scope.full)
+                workers = self.axes[copy][0]
+                return ready[0].cells(workers, scope.joint, few=not scope.full, turn=turn)
 
             def close(ready: list[Pipelines] = ready) -> None:
                 for one in ready:
                     one.close()
 
             yield Group(
-                f"joint {copy}",
-                f"copies beside DMA, {copy.replace('_', ' to ')}",
+                f"joint {copy}" if turn == 1 else f"joint {copy} again",
+                f"{about}, {copy.replace('_', ' to ')}",
                 make,
-                self._weight("joint", len(COPIES)),
-                essential=True,
+                self._weight("again" if again else "joint", len(COPIES)),
+                essential=not again,
                 at_once=True,
-                samples=(3, scope.others[1]),
+                samples=(2, 3) if again else (3, scope.others[1]),
                 close=close,
             )
 

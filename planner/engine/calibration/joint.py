@@ -16,6 +16,7 @@ from planner.engine.calibration.device import Memory
 from planner.engine.calibration.pause import after_pause
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.scope import FEW_CORES
+from planner.engine.calibration.statistics import Summary, typical
 from planner.engine.files import FileRanges, Sink
 from planner.engine.places import DevicePlace, FilePlace, HostPlace, Place, SinkPlace
 from planner.engine.route import route_of
@@ -36,6 +37,10 @@ LEAST_CHUNKS: Final = 4
 SAVED: Final = 4
 """Part of the stock that is saved in a run: new pages of the page cache come at 2 to 5 GB/s, a
 tenth of what the other copies reach."""
+
+
+APART: Final = 0.67 / 0.56
+"""Half interquartile range of a normal distribution by half the mean distance of two samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,7 @@ class Pipelines:
         self._backend, self._machine, self._copy, self._stock = backend, machine, copy, stock
         self._undo = contextlib.ExitStack()
 
-    def cells(self, workers: Sequence[int], each: int, *, few: bool) -> list[Cell]:
+    def cells(self, workers: Sequence[int], each: int, *, few: bool, turn: int = 1) -> list[Cell]:
         """One cell for each shape; each has run once, which warms caches and wakes the links.
 
         Parameters
@@ -124,6 +129,8 @@ class Pipelines:
             Bytes that each of them moves at the least, as far as the stock goes.
         few
             Whether a few numbers of workers will do, where copies go outward.
+        turn
+            How many times these pipelines were made ready, this one included.
 
         """
         most = self._stock.size // (SAVED if self._copy == "save" else 1)
@@ -136,7 +143,7 @@ class Pipelines:
             run = self._pipeline(one)
             run()
             shape = one.shape
-            key = ("joint", self._copy, shape.chunk, shape.depth, shape.workers, one.total)
+            key = ("joint", self._copy, shape.chunk, shape.depth, shape.workers, one.total, turn)
             # A save waits for the file system's pages, which come as they come.
             found.append(Cell(key, run, shape.workers + 1, waits=self._copy == "save"))
         return found
@@ -179,15 +186,29 @@ class Pipelines:
 
 
 def joints(cells: Sequence[Cell]) -> list[Joint]:
-    """What the cells of pipelines measured."""
-    found = []
+    """What the cells of pipelines measured; a run that was looked at twice counts with the mean.
+
+    Its spread is then also that of the two times. Half of the distance of two samples of a normal
+    distribution is 0.56 of its standard deviation on average, its half interquartile range 0.67.
+    """
+    seen: dict[tuple[CopyName, Shape, int], list[Summary]] = {}
     for cell in cells:
         if isinstance(cell.key, tuple) and cell.key[0] == "joint" and cell.taken:
-            _, copy, chunk, depth, workers, size = cell.key
-            seen = cell.summary()
-            shape = Shape(chunk, depth, workers)
-            found.append(Joint(copy, shape, size, seen.median, seen.spread))
-    return found
+            _, copy, chunk, depth, workers, size = cell.key[:6]
+            key = copy, Shape(chunk, depth, workers), size
+            seen.setdefault(key, []).append(cell.summary())
+    return [Joint(*key, *_over_time(summaries)) for key, summaries in seen.items()]
+
+
+def _over_time(seen: Sequence[Summary]) -> tuple[float, float | None]:
+    """Seconds and relative spread of a run by the summaries of each time that it was looked at."""
+    medians = [one.median for one in seen]
+    mean = sum(medians) / len(medians)
+    own = typical(one.spread for one in seen)
+    if len(medians) == 1:
+        return mean, own
+    apart = APART * (max(medians) - min(medians)) / 2 / mean
+    return mean, max(own or 0.0, apart)
 
 
 def _ends(

@@ -13,7 +13,9 @@ from planner.engine.calibration.coupling import (
     movement,
     with_table,
 )
+from planner.engine.calibration.joint import joints
 from planner.engine.calibration.proved import proved
+from planner.engine.calibration.rounds import Cell
 from planner.machine.curve import Point
 from planner.machine.load import load_machine
 from planner.machine.schema import CopyName, Machine, Ram
@@ -159,3 +161,27 @@ def test_runs_prove_queued_copies_faster_than_one_stream_is() -> None:
     forward = coupled(machine(), [joint]).links["pcie0"].forward
     assert forward is not None
     assert forward.curves["pinned"].service(4 * MIB) == pytest.approx(80e-6, rel=0.01)
+
+
+def test_what_two_times_say_of_a_run_is_their_mean_and_how_far_they_lie_apart() -> None:
+    # 100 and 101 ms at first, 90 and 91 some minutes later: their medians are 100.5 and 90.5.
+    key = ("joint", "file", 4 * MIB, 2, 8, SIZE)
+    first = Cell((*key, 1), None, clean=[0.100, 0.101])
+    later = Cell((*key, 2), None, clean=[0.090, 0.091])
+    (joint,) = joints([first, later])
+    assert (joint.copy, joint.shape, joint.size) == ("file", Shape(4 * MIB, 2, 8), SIZE)
+    assert joint.seconds == pytest.approx(0.0955)
+    # Half of 10 ms of 95.5, by 0.67 / 0.56: samples in a row show a quarter of a per cent.
+    assert joint.spread == pytest.approx(0.005 / 0.0955 * 0.67 / 0.56)
+    (alone,) = joints([first])
+    assert alone.spread == pytest.approx(0.00025 / 0.1005)
+
+
+def test_a_table_is_as_unsure_as_the_runs_that_it_predicts() -> None:
+    machine = _machine()
+    run = _measured(machine, "file", Shape(4 * MIB, 2, 8), beside_dma=(0.9,) * 4)
+    unsure = coupled(machine, [replace(run, spread=0.05)])
+    assert _table(unsure, "file").spread == 0.05
+    known = _table(machine, "file").model_copy(update={"spread": 0.08})
+    surer = coupled(with_table(machine, "file", known), [replace(run, spread=0.05)])
+    assert _table(surer, "file").spread == 0.08
