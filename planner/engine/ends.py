@@ -195,7 +195,7 @@ class _Maker:
                 gpu = managing_gpu(self.machine, self.task.hops)
                 buffer = self.backend.managed(gpu, size)
             else:
-                buffer = HostBuffer(size, lead=lead)
+                buffer = HostBuffer(size, lead=lead, huge=lead is not None)
             self.undo.callback(buffer.close)
             buffer.touch(THREADS)
             if kind in ("pinned", "mapped") and buffer.size:

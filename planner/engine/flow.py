@@ -261,7 +261,7 @@ class FlowRunner:
             gpu = gpus_of(self.machine, [following])[0]
             buffer = self.backend.managed(gpu, size)
         else:
-            buffer = HostBuffer(size, lead=lead)
+            buffer = HostBuffer(size, lead=lead, huge=lead is not None)
         self.undo.callback(buffer.close)
         buffer.touch(THREADS)
         steps.append(step_since("touch the buffer", start, buffer.size))

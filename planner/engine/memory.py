@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 PAGE: Final = mmap.PAGESIZE
+HUGE: Final = 2 << 20
+"""Bytes that a huge page has where ordinary ones have 4 KiB; elsewhere just a round number."""
 
 copy_memory: Final[Callable[[int, int, int], object]] = ctypes.memmove
 """`copy_memory(target, source, length)` between addresses; the interpreter is free meanwhile."""
@@ -42,27 +44,34 @@ class HostBuffer:
         If given, the address is so many bytes behind a page's start (O_DIRECT wants the address in
         memory and the offset in the file to agree in their low bits), and there is a spare page at
         either end, since whole blocks are read.
+    huge
+        Whether the kernel is asked to back the memory with huge pages, which it does for whole ones
+        only: so the memory begins at one's start and has its last one to itself. A disk that reads
+        into memory which lies together is told so by few entries, where scattered pages take one
+        each: 2.3 GB/s instead of 0.9 around the page cache of a virtual disk (requests of 1 and
+        4 MiB by two readers, measured 2026-11-29).
 
     """
 
     __slots__ = ("_map", "_skip", "address", "array", "managed", "pinned", "size", "view")
 
-    def __init__(self, size: int, *, lead: int | None = None) -> None:
+    def __init__(self, size: int, *, lead: int | None = None, huge: bool = False) -> None:
         room = max(size, 1) if lead is None else round_up(size + lead, PAGE) + 2 * PAGE
         skip = 0 if lead is None else PAGE + lead
+        if huge:
+            room = round_up(room, HUGE) + HUGE  # what is never touched takes no memory
         self.size = size
         self.pinned = False
         self.managed = False
-        self._skip = skip
         self._map = mmap.mmap(-1, room, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if huge:
+            skip += -int(np.frombuffer(self._map, np.uint8).ctypes.data) % HUGE
+            with contextlib.suppress(OSError):  # a kernel without them says EINVAL
+                self._map.madvise(mmap.MADV_HUGEPAGE)
+        self._skip = skip
         self.view = memoryview(self._map)[skip : skip + size]
         self.array: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)[skip : skip + size]
         self.address = int(self.array.ctypes.data)
-
-    def ask_for_huge_pages(self) -> None:
-        """Have the kernel back the memory with huge pages where it gives them on request."""
-        with contextlib.suppress(OSError):  # a kernel without them says EINVAL
-            self._map.madvise(mmap.MADV_HUGEPAGE)
 
     def touch(self, threads: int = 1) -> None:
         """Write to every page, so that the kernel gives the memory now; keeps nothing."""
@@ -147,12 +156,16 @@ def close_map(mapping: mmap.mmap) -> None:
         return
 
 
+def ring_memory(size: int) -> HostBuffer:
+    """Ordinary memory for a ring: disks read into it and engines copy out of it."""
+    return HostBuffer(size, huge=True)
+
+
 class Ring:
     """Workers x depth slots of `slot` bytes in one buffer; each worker owns its row of slots.
 
-    `memory` makes the buffer: ordinary memory unless another kind is asked for. It asks for huge
-    pages, which made no difference to touching or registering on the guests that were measured
-    (1 GiB, 2026-11-29), and saves page tables where the kernel gives them on request only.
+    `memory` makes the buffer: ordinary memory unless another kind is asked for. Its huge pages made
+    no difference to touching or registering on the guests that were measured (1 GiB, 2026-11-29).
     """
 
     __slots__ = ("buffer", "depth", "slot", "stride", "workers")
@@ -162,13 +175,11 @@ class Ring:
         workers: int,
         depth: int,
         slot: int,
-        memory: Callable[[int], HostBuffer] = HostBuffer,
+        memory: Callable[[int], HostBuffer] = ring_memory,
     ) -> None:
         self.workers, self.depth, self.slot = workers, depth, slot
         self.stride = round_up(max(slot, 1), PAGE)
         self.buffer = memory(workers * depth * self.stride)
-        if memory is HostBuffer:  # what the driver allocates is not ours to advise
-            self.buffer.ask_for_huge_pages()
 
     @property
     def size(self) -> int:

@@ -9,7 +9,7 @@ from typing import cast
 
 from planner.engine.backends.base import Backend
 from planner.engine.measure import Interval
-from planner.engine.memory import HostBuffer, Ring
+from planner.engine.memory import HostBuffer, Ring, ring_memory
 from planner.engine.ops import CLEAR, DMA, POOL, Worker, worker_of
 from planner.engine.places import FilePlace, Place
 from planner.engine.queue import Queue
@@ -69,7 +69,7 @@ class Part:
         """
         if self.route.has_ring:
             slot = max(self.chunks.sizes, default=0) + self._room(source)
-            memory = combined if self.combined else HostBuffer
+            memory = combined if self.combined else ring_memory
             self.ring = Ring(self.workers, self.depth, slot, memory)
         return self.ring
 

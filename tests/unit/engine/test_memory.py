@@ -7,7 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planner.engine.memory import PAGE, HostBuffer, Mapped, Mapping, Ring, copy_memory, round_up
+from planner.engine.memory import (
+    HUGE,
+    PAGE,
+    HostBuffer,
+    Mapped,
+    Mapping,
+    Ring,
+    copy_memory,
+    round_up,
+)
 
 
 @pytest.mark.parametrize("size", [0, 1, 4095, 4096, 4097, 1_000_000])
@@ -31,6 +40,47 @@ def test_a_lead_is_kept_and_has_a_page_to_spare_at_either_end(lead: int) -> None
     assert bytes(buffer.view) == b"\x01" * 10_000
     wide.release()
     buffer.close()
+
+
+def advised(address: int) -> bool:
+    """Whether the kernel was asked for huge pages there: `hg` among the flags of the mapping."""
+    inside = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        first, _, rest = line.partition(" ")
+        if not first.endswith(":"):
+            low, high = (int(part, 16) for part in first.split("-"))
+            inside = low <= address < high
+        elif inside and first == "VmFlags:":
+            return "hg" in rest.split()
+    return False
+
+
+@pytest.mark.skipif(
+    not Path("/sys/kernel/mm/transparent_hugepage").is_dir(), reason="a kernel without huge pages"
+)
+@pytest.mark.parametrize("lead", [None, 0, 123])
+@pytest.mark.parametrize("size", [1, PAGE, HUGE + 1])
+def test_huge_memory_begins_where_a_huge_page_does(size: int, lead: int | None) -> None:
+    buffer = HostBuffer(size, lead=lead, huge=True)
+    # A lead lies behind the page to spare, and that at the start.
+    before = 0 if lead is None else PAGE + lead
+    assert (buffer.address - before) % HUGE == 0
+    assert advised(buffer.address)
+    # The last huge page is whole: as many bytes as the buffer needs lie within the mapping.
+    room = round_up(before + size, HUGE) - before
+    wide = buffer.around(0, room)
+    assert len(wide) == room
+    buffer.fill(7, 2)
+    assert set(buffer.array.tolist()) == {7}
+    wide.release()
+    buffer.close()
+
+
+def test_the_smallest_ring_has_a_huge_page() -> None:
+    ring = Ring(workers=1, depth=1, slot=PAGE)
+    assert ring.size == PAGE
+    assert ring.buffer.address % HUGE == 0
+    ring.close()
 
 
 def test_copies_go_between_addresses() -> None:
