@@ -190,23 +190,32 @@ def _of_standard(links: Sequence[TopoLink]) -> str:
 
 def port_lines(topo: Topo, style: Style) -> list[str]:
     """What several links share, and how much it carries; one line for all that are alike."""
-    classes: dict[tuple[float | None, float | None, int], list[TopoPort]] = {}
+    classes: dict[tuple[object, ...], list[TopoPort]] = {}
     for port in topo.ports:
-        key = (port.forward_bytes_per_s, port.backward_bytes_per_s, len(port.links))
-        classes.setdefault(key, []).append(port)
+        facts = port.model_dump(exclude={"name", "links"})
+        classes.setdefault((*facts.values(), len(port.links)), []).append(port)
     lines = []
-    for (forward, backward, _), ports in classes.items():
-        ways = [
-            f"{format_rate(value)} {word}"
-            for value, word in ((forward, "out"), (backward, "back"))
-            if value is not None
-        ]
+    for ports in classes.values():
+        one = ports[0]
         names = listed([port.name for port in ports], sum(port.members for port in ports))
-        links = listed(ports[0].links) or "no link"
+        links = listed(one.links) or "no link"
         alike = ", and so on" if len(ports) > 1 else ""
-        text = f"{names}: {', '.join(ways) or 'no limit'} in all, shared by {links}{alike}"
+        text = f"{names}: {_limits(one)}, shared by {links}{alike}"
         lines += prose(text, style, hang=2)
     return lines
+
+
+def _limits(port: TopoPort) -> str:
+    """What a port carries both ways, and what traffic that crosses takes of it."""
+    ways = (
+        (port.forward_bytes_per_s, port.forward_across, "out"),
+        (port.backward_bytes_per_s, port.backward_across, "back"),
+    )
+    told = [f"{format_rate(value)} {word}" for value, _, word in ways if value is not None]
+    taken = [f"{across:.2g} of a byte {word}" for _, across, word in ways if across]
+    crossing = f"; a byte the other way over another link takes {', '.join(taken)}"
+    limits = f"{', '.join(told)} in all" if told else "no limit"
+    return limits + (crossing if taken else "")
 
 
 def peer_lines(topo: Topo, style: Style) -> list[str]:

@@ -73,12 +73,18 @@ class TopoLink(Result):
 
 
 class TopoPort(Result):
-    """What several links share: `forward` leads away from the place at that end."""
+    """What several links share: `forward` leads away from the place at that end.
+
+    `forward_across` is how many bytes of each link's own capacity away from there one byte takes
+    that moves towards it over another of the links; `backward_across` is the same the other way.
+    """
 
     name: str
     members: int = 1
     forward_bytes_per_s: float | None = None
     backward_bytes_per_s: float | None = None
+    forward_across: float = 0.0
+    backward_across: float = 0.0
     links: tuple[str, ...] = ()
 
 

@@ -94,6 +94,8 @@ def topo_of(machine: Machine, details: GpuDetails | None = None) -> Topo:
                 members=members(machine, name),
                 forward_bytes_per_s=port.forward,
                 backward_bytes_per_s=port.backward,
+                forward_across=port.forward_across,
+                backward_across=port.backward_across,
                 links=tuple(n for n, link in machine.links.items() if name in (link.ports or ())),
             )
             for name, port in machine.ports.items()

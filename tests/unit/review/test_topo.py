@@ -46,6 +46,15 @@ def test_a_machine_of_the_catalogue_in_its_order() -> None:
     assert found.verdict.exit_code == 0
 
 
+def test_what_crosses_a_port_is_told() -> None:
+    machine = load_machine("h200-sxm-2")
+    port = machine.ports["root0"].model_copy(update={"forward_across": 0.25})
+    found = topo(machine=machine.model_copy(update={"ports": {"root0": port}}))
+    assert (found.ports[0].forward_across, found.ports[0].backward_across) == (0.25, 0.0)
+    told = "107 GB/s out in all; a byte the other way over another link takes 0.25 of a byte out"
+    assert told in page(found, width=200)
+
+
 def test_the_machine_of_a_plan_with_its_settings() -> None:
     assert topo(PLAN).machine == "h200-sxm-2"
     assert topo(str(PLAN), machine="h200-sxm-1").machine == "h200-sxm-1"
