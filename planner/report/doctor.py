@@ -11,11 +11,12 @@ from planner.report.table import prose
 from planner.results.doctor import Cost, Doctor, Finding, Level, Outcome
 from planner.units import format_rate, format_size, format_time
 
+# ASCII: a cross is spelled "no" where there is none, and "no problem" says the opposite.
 _MARKS: Final[dict[Level, tuple[str, Tone]]] = {
-    "problem": ("✗ problem", "bad"),
-    "warning": ("! warning", "warn"),
-    "note": ("· note", "plain"),
-    "unknown": ("? unknown", "dim"),
+    "problem": ("!! problem", "bad"),
+    "warning": ("!  warning", "warn"),
+    "note": ("-  note", "plain"),
+    "unknown": ("?  unknown", "dim"),
 }
 
 
@@ -37,7 +38,7 @@ def doctor_text(doctor: Doctor, style: Style, *, saved: str | None = None) -> st
     for outcome, word in quiet:
         checks = [check.check for check in doctor.checks if check.outcome == outcome]
         if checks:
-            lines += prose(f"{word}: {', '.join(checks)}", style, hang=6)
+            lines += prose(f"{word}: {', '.join(checks)}", style, hang=4)
     if lines[-1]:
         lines.append("")
     lines.append(closing(doctor.verdict.sentence, doctor.verdict.passed, saved, style))

@@ -526,6 +526,8 @@ def test_the_worst_comes_first_and_decides() -> None:
     assert body["verdict"]["passed"] is False
 
 
-@pytest.mark.parametrize(("name", "style"), [("unwell", Style()), ("narrow", Style(width=60))])
+@pytest.mark.parametrize(
+    ("name", "style"), [("unwell", Style()), ("narrow", Style(width=60, unicode=False))]
+)
 def test_the_page(name: str, style: Style, golden: Golden) -> None:
     golden.check(f"doctor/{name}.txt", text(unwell(), style))
