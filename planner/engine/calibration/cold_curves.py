@@ -65,21 +65,21 @@ def curve_of(cells: Sequence[Cell], name: str) -> Curve | None:
 
 
 def _alike(samples: Mapping[Pool, Sequence[float]], pool: Pool, name: str) -> list[float]:
-    """The samples of a pool, twice, and of those beside it that tell about the same.
+    """The samples of a pool, twice, and of those beside it, once.
 
-    Around the page cache what counts are the bytes under way, however many requests they are: a
-    quarter of the readers with requests four times as large reach the same within what a disk
-    varies by itself. Through it the read-ahead makes the requests, and half or double the readers
-    change little. So one lucky cell is not taken for the best.
+    The next fewer and the next more readers change little. Around the page cache what counts are
+    the bytes under way, however many requests they are: a quarter of the readers with requests four
+    times as large reach the same within what a disk varies by itself. Through it the read-ahead
+    makes the requests. So one lucky cell is not taken for the best, and one that stands out on one
+    side, where too few bytes are under way, changes no median.
     """
     sizes = sorted({size for _, size in samples})
     counts = sorted({count for count, _ in samples})
     at, turn = sizes.index(pool[1]), counts.index(pool[0])
+    beside = {(count, pool[1]) for count in counts[max(0, turn - 1) : turn + 2]}
     if name == AROUND:
         under_way = pool[0] * pool[1]
-        beside = [(under_way // size, size) for size in sizes[max(0, at - 1) : at + 2]]
-    else:
-        beside = [(count, pool[1]) for count in counts[max(0, turn - 1) : turn + 2]]
+        beside |= {(under_way // size, size) for size in sizes[max(0, at - 1) : at + 2]}
     return [*samples[pool], *(value for one in beside for value in samples.get(one, ()))]
 
 

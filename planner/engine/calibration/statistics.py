@@ -55,8 +55,10 @@ def spread_around(
 ) -> float | None:
     """Relative half interquartile range of samples of several cells, each around its own value.
 
-    No sample is left out; `None` where there is one alone.
+    No sample is left out; `None` where no cell has more than one.
     """
+    if all(len(values) < 2 for values in samples.values()):
+        return None
     off = [value / centres[key] for key, values in samples.items() for value in values]
     return summary(off).spread
 

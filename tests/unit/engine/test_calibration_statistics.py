@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planner.engine.calibration import noise
-from planner.engine.calibration.statistics import quartile, summary, typical
+from planner.engine.calibration.statistics import quartile, spread_around, summary, typical
 
 
 def test_the_summary_of_five_samples() -> None:
@@ -78,3 +78,11 @@ def test_memory_that_is_there_has_no_faults(
     after = noise._Reading(1.0, 1.0, 1.0, 0.0, 0.0, faults, waits)
     assert noise.verdict(before, after, threads, 2, resident=True) is told
     assert noise.verdict(before, after, threads, 2) is False
+
+
+def test_the_spread_around_several_values_takes_every_sample() -> None:
+    # Over their values: 0.9, 1.1 and 0.8, 1.2, so quartiles 0.875 and 1.125 around 1.
+    samples = {"a": [9.0, 11.0], "b": [16.0, 24.0]}
+    assert spread_around(samples, {"a": 10.0, "b": 20.0}) == pytest.approx(0.125)
+    # One sample of each says nothing, however far it lies from the value that others gave it.
+    assert spread_around({"a": [9.0], "b": [24.0]}, {"a": 10.0, "b": 20.0}) is None

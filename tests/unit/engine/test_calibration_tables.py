@@ -33,7 +33,7 @@ def test_writers_that_take_turns_are_no_faster_than_the_turns() -> None:
 
 def test_a_saved_cell_counts_twice_and_its_neighbours_once() -> None:
     def cell(workers: int, ring: int, rate: float) -> Cell:
-        return Cell(("save", workers, ring), None, is_rate=True, waits=True, clean=[rate])
+        return Cell(("save", workers, ring), None, is_rate=True, waits=True, clean=[rate] * 2)
 
     rings = (16 * MIB, 32 * MIB)
     cells = [
@@ -44,7 +44,7 @@ def test_a_saved_cell_counts_twice_and_its_neighbours_once() -> None:
     ]
     found = tables.table("save", cells, ((1, 2), rings), 0.0)
     assert found is not None
-    # [4, 4, 6, 3], [6, 6, 4, 5], [3, 3, 4, 5], [5, 5, 6, 3]
+    # [4, 4, 6, 3], [6, 6, 4, 5], [3, 3, 4, 5], [5, 5, 6, 3], each sample twice
     assert found.rates[0] == pytest.approx((4e9, 5.5e9))
     assert found.rates[1] == pytest.approx((3.5e9, 5e9))
     # Samples over values: 1, 12/11, 6/7, 1; quartiles 0.964 and 1.023 around 1.
