@@ -16,6 +16,7 @@ from planner.model.choose import Candidate, setup_of
 from planner.model.fluid import Fluid, fluid, streamed
 from planner.model.movement import Movement
 from planner.model.need import Need
+from planner.model.shared_queue import Track, unevenness
 from planner.model.strategies import Shape
 from planner.model.ways import Way
 from planner.results import FlowSchedule, Hop, SetupStep, SplitPart
@@ -62,6 +63,23 @@ class Lane:
     def movements(self) -> tuple[Movement, ...]:
         """Cut wherever all bytes rest, even for an instant."""
         return self.candidate.way.movements
+
+    @cached_property
+    def track(self) -> Track | None:
+        """Its stages as a way that takes chunks from a queue; `None` where nothing moves."""
+        pairs = list(zip(self.movements, self.candidate.shapes, strict=True))
+        moving = [(movement, shape) for movement, shape in pairs if movement.stages(shape)]
+        if not moving:
+            return None
+        shape = moving[0][1]
+        stages = tuple(stage for movement, own in moving for stage in movement.stages(own))
+        return Track(stages, min(shape.chunk, max(1, self.need.size)), shape.workers, shape.depth)
+
+    @property
+    def lead(self) -> float:
+        """Seconds before its first chunk."""
+        pairs = zip(self.movements, self.candidate.shapes, strict=True)
+        return max(movement.lead(shape) for movement, shape in pairs)
 
     @property
     def seconds(self) -> float:
@@ -115,6 +133,19 @@ class Arrangement:
     def setup_seconds(self) -> float:
         """Seconds of setup that are not hidden behind anything."""
         return sum(s.duration_s for s in self.setup if not s.overlapped)
+
+    @cached_property
+    def unevenness(self) -> float:
+        """Seconds by which the last lane ends later than all would if bytes flowed evenly."""
+        lanes = [lane for lane in self.lanes if lane.track is not None]
+        moving = [next(f for f in lane.fluids if f.total > 0) for lane in lanes]
+        leads = [lane.lead for lane in lanes]
+        return unevenness(
+            [lane.track for lane in lanes if lane.track is not None],
+            sum(lane.need.size for lane in lanes),
+            [f.cap for f in moving],
+            [max(0.0, f.delay - lead) for f, lead in zip(moving, leads, strict=True)],
+        )
 
     def duration(self, repeat: int) -> float:
         """Setup once and `repeat` times what the slowest lane takes alone."""

@@ -200,8 +200,7 @@ def _moves(
     """The fluids of a lane. What copies of it take chunk by chunk is taken with its own bytes."""
     own = arrangement.lanes[lane].fluids
     if len(arrangement.lanes) > 1:
-        chunk = max(shape.chunk for shape in arrangement.lanes[lane].candidate.shapes)
-        own = tuple(uneven_end(moves, chunk) for moves in own)
+        own = tuple(uneven_end(moves, arrangement.unevenness) for moves in own)
     if arrangement.fan == "chain":  # its bytes are counted where they come from
         main = arrangement.main
         copy = main.fluids[0]  # and the last chunk arrives one copy later; its engine is awake then

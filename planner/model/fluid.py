@@ -245,10 +245,6 @@ def streamed(first: Fluid, rest: Sequence[Movement], shape: Shape, late: float =
     return found
 
 
-def uneven_end(moves: Fluid, chunk: int) -> Fluid:
-    """One of several ways that take chunks from one queue.
-
-    Their last chunks end up to one chunk's time apart, half of it on average.
-    """
-    wait = chunk / moves.cap / 2
+def uneven_end(moves: Fluid, wait: float) -> Fluid:
+    """One of several ways that take chunks from one queue, the last of which ends so much later."""
     return replace(moves, total=moves.total + wait, delay=moves.delay + wait)

@@ -32,6 +32,9 @@ SMALLEST = 16 << 20
 STAGING = 256 << 20
 """Bytes of a neighbour's memory that a detour may take: enough for chunks of 64 MiB, which lose
 0.2 % to the gap between copies (2.7 us of 1.2 ms: catalogue, h200-sxm-2)."""
+OUTSTANDING = 3
+"""Chunks that a way of copy engines has queued: one is copied, one is next, and one more hides that
+its worker wakes late. All of them are still to come when the queue of the flow runs dry."""
 TRIES = 2
 """Ways that may fail to gain before the rest, which are slower still, is not looked at."""
 BALANCED = 1e-4
@@ -166,7 +169,7 @@ def _further_lanes(
     return [row[2] for row in sorted(found.values(), key=lambda row: row[:2])]
 
 
-def _lane(topology: Topology, need: Need, way: Way) -> Lane | None:
+def _lane(topology: Topology, need: Need, way: Way, wanted: int | None = None) -> Lane | None:
     """The way as a lane; streamed where its movements can hand over chunk by chunk."""
     movements = way.movements
     if len(movements) == 1:
@@ -178,7 +181,7 @@ def _lane(topology: Topology, need: Need, way: Way) -> Lane | None:
     )
     if not on_gpus:
         return None
-    shape = _first_shape(way, need)
+    shape = _first_shape(way, need, wanted)
     if shape is None:
         return None
     shapes = (shape, *(Shape(shape.chunk, shape.depth) for _ in movements[1:]))
@@ -193,8 +196,11 @@ def _first_moving(way: Way) -> int:
     return next(moving, 0)
 
 
-def _first_shape(way: Way, need: Need) -> Shape | None:
-    """The shape that the first movement takes; one copy of everything is cut into chunks."""
+def _first_shape(way: Way, need: Need, wanted: int | None = None) -> Shape | None:
+    """The shape that the first movement takes; one copy of everything is cut into chunks.
+
+    Such copies have the chunk that is `wanted`, the best by itself where none is.
+    """
     first = _first_moving(way)
     movement = way.movements[first]
     if not movement.single:
@@ -204,11 +210,13 @@ def _first_shape(way: Way, need: Need) -> Shape | None:
     shapes = [
         shape
         for shape in (
-            Shape(chunk, pins.depth or 2, pins.workers or 2)
+            Shape(chunk, pins.depth or OUTSTANDING, pins.workers or 1)
             for chunk in ((pins.chunk,) if pins.chunk else CHUNKS)
         )
         if shape.ring <= min(STAGING, need.size)
     ]
+    if wanted is not None:
+        shapes = [shape for shape in shapes if shape.chunk == wanted]
     if not shapes:
         return None
     later = way.movements[first + 1 :]
@@ -224,7 +232,28 @@ def _first_shape(way: Way, need: Need) -> Shape | None:
 
 
 def _together(topology: Topology, need: Need, lanes: Sequence[Lane]) -> Arrangement | None:
-    """All lanes side by side: cores and pinned memory divided, whole copies cut into chunks."""
+    """All lanes side by side; copy engines take chunks of one size, the best for all together."""
+    if any(_is_pooled(lane) for lane in lanes):
+        return _side_by_side(topology, need, lanes)
+    found = [_side_by_side(topology, need, lanes, chunk) for chunk in CHUNKS]
+    there = [arrangement for arrangement in found if arrangement is not None]
+    return min(there, key=_seconds, default=None)
+
+
+def _is_pooled(lane: Lane) -> bool:
+    return any(movement.has_pool or movement.has_ring for movement in lane.movements)
+
+
+def _seconds(arrangement: Arrangement) -> float:
+    return max(lane.seconds for lane in arrangement.lanes) + arrangement.unevenness
+
+
+def _side_by_side(
+    topology: Topology, need: Need, lanes: Sequence[Lane], wanted: int | None = None
+) -> Arrangement | None:
+    """The lanes with cores and pinned memory divided, whole copies cut into chunks."""
+    if need.pins.chunk is not None:
+        wanted = None
     own = replace(
         need,
         cores=max(1, need.cores // len(lanes)),
@@ -232,8 +261,7 @@ def _together(topology: Topology, need: Need, lanes: Sequence[Lane]) -> Arrangem
     )
     found = []
     for lane in lanes:
-        pooled = any(m.has_pool or m.has_ring for m in lane.movements)
-        way = lane.candidate.way
+        pooled, way = _is_pooled(lane), lane.candidate.way
         if pooled and not lane.streamed:
             candidate = evaluate(topology.machine, own, way)
             if isinstance(candidate, str):
@@ -245,14 +273,17 @@ def _together(topology: Topology, need: Need, lanes: Sequence[Lane]) -> Arrangem
                 return None
             found.append(Lane(need, fresh.candidate, streamed=True))
         elif lane.streamed:
-            found.append(lane)
+            cut = _lane(topology, need, way, wanted)
+            if cut is None:
+                return None
+            found.append(cut)
         else:
-            shape = _first_shape(way, need)
+            shape = _first_shape(way, need, wanted)
             if shape is None:
                 return None
             first, shapes = _first_moving(way), lane.candidate.shapes
-            cut = (*shapes[:first], shape, *shapes[first + 1 :])
-            found.append(Lane(need, replace(lane.candidate, shapes=cut)))
+            own_shapes = (*shapes[:first], shape, *shapes[first + 1 :])
+            found.append(Lane(need, replace(lane.candidate, shapes=own_shapes)))
     arrangement = Arrangement(tuple(found))
     return shared_out(topology, need, arrangement, [need.size / lane.seconds for lane in found])
 

@@ -122,8 +122,7 @@ class _Player:
                 self._fill(one, slot, chunk)
                 return
             elif code > DMA:
-                if self._follow(one, code - DMA, slot, chunk):
-                    return
+                self._follow(one, code - DMA, slot, chunk)
             elif self._waits(one, code, slot):
                 return
         self.left -= 1
@@ -179,29 +178,17 @@ class _Player:
         self.clock.at(latest, partial(self._step, one))
         return True
 
-    def _follow(self, one: _Worker, k: int, slot: int, chunk: int) -> bool:
-        """Let engine `k` take the chunk when it lands; whether the worker waits until then.
+    def _follow(self, one: _Worker, k: int, slot: int, chunk: int) -> None:
+        """Let engine `k` take the chunk when it lands; the worker goes on meanwhile.
 
-        Its place in the engine's queue is settled at that instant. A worker that copies itself
-        goes on meanwhile; the own time of one that only issues stands still anyway.
+        Its place in the engine's queue is settled at that instant.
         """
         before = one.arrived[k - 1][slot]
-        if self.kinds[0] == "engine":
-            self.clock.at(before, partial(self._next, one, k, slot, chunk))
-            return True
         one.arrived[k][slot] = UNKNOWN
         if before == UNKNOWN:
             one.behind[k - 1, slot] = chunk
         else:
             self.clock.at(before, partial(self._land, one, k, slot, chunk))
-        return False
-
-    def _next(self, one: _Worker, k: int, slot: int, chunk: int) -> None:
-        """The chunk has come to where engine `k` takes it from, and the worker goes on."""
-        at = max(one.arrived[k - 1][slot], self.clock.now)
-        if not self._held(k, at, partial(self._next, one, k, slot, chunk)):
-            one.arrived[k][slot] = self._engine(k, at, chunk)
-            self._step(one)
 
     def _land(self, one: _Worker, k: int, slot: int, chunk: int) -> None:
         """The chunk has come to where engine `k` takes it from; the worker has gone on."""
