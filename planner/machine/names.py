@@ -9,6 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+COSTS: Final = (
+    "register_ahead",
+    "register_helped",
+    "register_memory",
+    "managed_touch",
+    "managed_fill",
+)
+"""Curves of host memory that say what making bytes ready costs."""
+
 _NO_HOSTS: Final = ("disk", "hbm", "nic", "remote")
 
 
@@ -72,8 +81,7 @@ def _named_sources(machine: Any) -> Iterator[tuple[tuple[str, ...], str]]:
     for name, node in _items(_get(machine, "nodes")):
         at = ("nodes", name)
         places.append((at, node))
-        ahead = ("register_ahead", "register_helped", "register_memory")
-        parts = ("setup", "local", "allocate", *ahead)
+        parts = ("setup", "local", "allocate", *COSTS)
         places += [((*at, key), _get(node, key)) for key in parts]
         places += [((*at, "copy", key), table) for key, table in _items(_get(node, "copy"))]
     for name, link in _items(_get(machine, "links")):

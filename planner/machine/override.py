@@ -31,7 +31,7 @@ FAILED: Final = "failed"
 # (pageable copies run at 6 GB/s and faults at 10 GB/s on a wire of 55: catalogue, h200-sxm-1).
 # One stream of TCP is limited by its window and its sender.
 _CPU_BOUND: Final = frozenset(
-    {"pageable", "pageable_hot", "managed_fault", "peer_off", "mmap", "tcp"}
+    {"pageable", "pageable_hot", "managed_fault", "managed_scattered", "peer_off", "mmap", "tcp"}
 )
 
 

@@ -36,6 +36,7 @@ CurveName = Literal[
     "pageable_hot",
     "zero_copy",
     "managed_fault",
+    "managed_scattered",
     "managed_prefetch",
     "peer",
     "peer_off",
@@ -78,9 +79,9 @@ class Setup(_Strict):
 
     `touch_fresh` and `touch_recycled` are the first touch by all workers together of memory that
     the guest has never used, and of memory that it has used before. `register` pins touched memory
-    in place. `host_alloc` allocates, touches and pins in one driver call. `map_latency`
-    is mapping a file, `map_touch` the touch of a cached file's mapping (minor page faults), which
-    threads take in turn. A flow's
+    in place, `unregister` undoes it, `unregister_file` for pieces of a file's mapping. `host_alloc`
+    allocates, touches and pins in one driver call. `map_latency` is mapping a file, `map_touch` the
+    touch of a cached file's mapping (minor page faults), which threads take in turn. A flow's
     workers take `start` for the first, `worker` for each other one and `lane` for each stream with
     its events; `workers` is all of it for a pool with a ring, where only the whole is known. `wake`
     is what each worker after the first adds to every run until all are at it.
@@ -91,6 +92,7 @@ class Setup(_Strict):
     register_rate: Annotated[BytesPerSecond | None, Field(alias="register")] = None
     register_latency: Seconds = 0.0
     unregister: BytesPerSecond | None = None
+    unregister_file: BytesPerSecond | None = None
     register_file: BytesPerSecond | None = None
     host_alloc: BytesPerSecond | None = None
     map_latency: Seconds = 0.0
@@ -123,7 +125,8 @@ class Ram(_Strict):
     cache. `copy_rates` holds the copy capacity C(workers, ring) of each kind of copy stage.
     `register_ahead` is the curve of registering one chunk of a cached file's mapping while others
     are copied, `register_helped` the same where a second thread has brought the mapping's pages in,
-    `register_memory` that of memory which was touched before. `issue` is what one call
+    `register_memory` that of memory which was touched before. `managed_touch` is making managed
+    memory and touching it, `managed_fill` copying ordinary memory into it. `issue` is what one call
     of the driver costs its caller. `write_combined` tells whether the CPU's stores to
     write-combined memory really pass by its cache. `memlock` bounds what RDMA may register (not
     what CUDA may). `cipher` is what one core seals or opens with TLS.
@@ -140,6 +143,8 @@ class Ram(_Strict):
     register_ahead: Curve | None = None
     register_helped: Curve | None = None
     register_memory: Curve | None = None
+    managed_touch: Curve | None = None
+    managed_fill: Curve | None = None
     issue: Seconds = Field(default=0.0, ge=0)
     write_combined: bool | None = None
     memlock: Bytes | None = None

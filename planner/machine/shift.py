@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Literal, TypeVar
 
 from planner.machine.curve import Curve
+from planner.machine.names import COSTS
 from planner.machine.schema import Direction, Hbm, Link, Machine, Node, Ram, Setup
 from planner.machine.tables import CopyTable
 
@@ -32,8 +33,8 @@ def _parts(machine: Machine) -> Iterable[Curve | CopyTable | Setup]:
         if isinstance(node, Ram):
             yield from node.copy_rates.values()
             yield node.setup
-            ahead = (node.register_ahead, node.register_helped, node.register_memory)
-            yield from (curve for curve in ahead if curve is not None)
+            costs: list[Curve | None] = [getattr(node, name) for name in COSTS]
+            yield from (curve for curve in costs if curve is not None)
         elif isinstance(node, Hbm):
             yield from (curve for curve in (node.local, node.allocate) if curve is not None)
     for link in machine.links.values():
@@ -74,19 +75,17 @@ class _Shift:
     def node(self, node: Node) -> Node:
         if isinstance(node, Ram):
             tables = {k: self.shape(t, node.source) for k, t in node.copy_rates.items()}
-            curves = {
-                name: curve if curve is None else self.shape(curve, node.source)
-                for name, curve in (
-                    ("register_ahead", node.register_ahead),
-                    ("register_helped", node.register_helped),
-                    ("register_memory", node.register_memory),
-                )
+            costs: dict[str, Curve | None] = {name: getattr(node, name) for name in COSTS}
+            priced = {
+                name: self.shape(curve, node.source)
+                for name, curve in costs.items()
+                if curve is not None
             }
             factor = self.factor(None, node.source)
             update = {
                 "copy_rates": tables,
                 "setup": self.setup(node.setup, node.source),
-                **curves,
+                **priced,
                 "issue": node.issue * factor,
                 "cipher": None if node.cipher is None else node.cipher / factor,
             }
@@ -109,6 +108,7 @@ class _Shift:
             "touch_recycled",
             "register_rate",
             "unregister",
+            "unregister_file",
             "register_file",
             "host_alloc",
             "map_touch",

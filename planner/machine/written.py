@@ -57,6 +57,8 @@ _PARTS: Final[dict[str, type[BaseModel]]] = {
     "register_ahead": Curve,
     "register_helped": Curve,
     "register_memory": Curve,
+    "managed_touch": Curve,
+    "managed_fill": Curve,
 }
 
 

@@ -108,7 +108,19 @@ class Ahead:
             )
             run = Once(self.backend, self.gpu, move, waker, before, pace)
             self.undo.callback(run.close)
-            yield Cell((name, "alone", piece), run, THREADS)
+            yield _with_end(Cell((name, "alone", piece), None, THREADS), run, piece / move.size)
+
+
+def _with_end(cell: Cell, run: Once, share: float) -> Cell:
+    """The cell of the run, which also takes what giving one piece back costs at the end."""
+
+    def both() -> float:
+        seconds = run()
+        cell.also.append(run.undone * share)
+        return seconds
+
+    cell.run = both
+    return cell
 
 
 def _sizes(length: int) -> list[int]:

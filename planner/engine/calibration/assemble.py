@@ -185,6 +185,8 @@ def _host(found: Found) -> Ram:
         register_ahead=curve_of("register_ahead", found.cells),
         register_helped=curve_of("register_helped", found.cells),
         register_memory=curve_of("register_memory", found.cells),
+        managed_touch=curve_of("managed_touch", found.cells),
+        managed_fill=curve_of("managed_fill", found.cells),
         write_combined=None if combined is None else combined < in_place.COMBINED,
     )
 
@@ -256,6 +258,7 @@ def _direction(found: Found, gpu: int, way: str) -> Direction | None:
         "pageable_hot": f"{way}_pageable{gpu}_hot",
         "zero_copy": f"{way}{gpu}_zero_copy",
         "managed_fault": f"{way}{gpu}_managed_fault",
+        "managed_scattered": f"{way}{gpu}_managed_scattered",
         "managed_prefetch": f"{way}{gpu}_managed_prefetch",
     }
     curves = {n: curve for n, key in wanted.items() if (curve := rested(key, found.cells))}

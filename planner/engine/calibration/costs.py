@@ -228,6 +228,7 @@ def setup_of(cells: Sequence[Cell]) -> Setup:
         register_rate=rates.get("register"),
         register_latency=latency,
         unregister=rates.get("unregister"),
+        unregister_file=_undone(cells),
         register_file=rates.get("register_file"),
         host_alloc=rates.get("host_alloc"),
         map_latency=mapped.summary().median if mapped is not None and mapped.taken else 0.0,
@@ -238,6 +239,17 @@ def setup_of(cells: Sequence[Cell]) -> Setup:
         wake=_wake(own),
         spread=typical(found.spread for _, found, _ in seen.values()),
     )
+
+
+def _undone(cells: Sequence[Cell]) -> float | None:
+    """Bytes/s of giving registered pieces of a file back, `None` where none were registered."""
+    found = [
+        cell.key[2] / seconds
+        for cell in cells
+        if isinstance(cell.key, tuple) and cell.key[:2] == ("register_ahead", "alone")
+        if (seconds := cell.second())
+    ]
+    return middle(found) if found else None
 
 
 def _teams(cells: Table[tuple[object, ...], Cell]) -> tuple[float, float]:

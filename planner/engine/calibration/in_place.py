@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from math import log
 from pathlib import Path
 from typing import Final, TypeVar
@@ -21,14 +20,13 @@ from planner.engine.backends.base import Backend, DeviceBuffer
 from planner.engine.calibration.ahead import Ahead
 from planner.engine.calibration.costs import timed
 from planner.engine.calibration.device import Memory
+from planner.engine.calibration.managed import Managed
 from planner.engine.calibration.once import Move, Once
 from planner.engine.calibration.rounds import Cell
 from planner.engine.memory import HostBuffer, copy_memory
 from planner.engine.places import DevicePlace, HostPlace
 from planner.engine.strategies.in_place import IN_PLACE_IN, IN_PLACE_OUT
-from planner.engine.strategies.prefetch import PREFETCH_IN, PREFETCH_OUT
 from planner.engine.terms import Terms
-from planner.errors import InfeasibleError
 from planner.machine.curve import Curve
 from planner.model.strategies.touched import ELEMENT, Use, in_place
 
@@ -43,16 +41,12 @@ STRIDES: Final = (32, 64, 128, 512, 4096)
 SPARSE: Final = 256 * MIB
 """Bytes over which the elements lie; emulated kernels gather some 100 million elements a second."""
 SPARSE_EMULATED: Final = 16 * MIB
-MANAGED: Final = (4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)
-"""Bytes of managed memory: a few blocks of 2 MiB, and many."""
 SECTORS: Final = (32, 64, 128)
 """Bytes that a scattered read may move: a sector, two, a whole line."""
 SCATTERED: Final = 128
 """Bytes between elements from which each is a request of its own."""
 THREADS: Final = 2
 """Threads of a sample: the run has one of its own."""
-TOUCHING: Final = 8
-"""Threads that touch managed memory first."""
 OWN: Final = 4 * MIB
 """Bytes that the caller copies before each run: as much as the private caches of a core hold."""
 ALLOCATED: Final = 64 * MIB
@@ -98,7 +92,9 @@ class InPlace:
         if self._can("zero_copy"):
             yield from self._zero_copy()
         if self._can("managed"):
-            yield from self._managed()
+            yield from self._managed().cells(
+                inward=self._can("prefetch"), outward=self._can("prefetch", ("hbm", "ram"))
+            )
         yield from self._combined()
         if maps:
             yield from self._ahead().file_cells(self.file)
@@ -161,39 +157,8 @@ class InPlace:
         room = min(self.host.size, self.device.size)
         return [size for size in sizes if size <= room]
 
-    def _managed(self) -> Iterator[Cell]:
-        """Faults of a dense first pass, and prefetches both ways, of buffers of each size."""
-        self.backend.compile(self.gpu)
-        into, out = PREFETCH_IN["prefetch"](self.gpu), PREFETCH_OUT["prefetch"](self.gpu)
-        inward, outward = (
-            self._can("prefetch", across) for across in (("ram", "hbm"), ("hbm", "ram"))
-        )
-        for size in self._fitting(MANAGED):
-            try:
-                buffer = self._managed_buffer(size)
-            except InfeasibleError:
-                return
-            host, seen = HostPlace(buffer), self.backend.seen_by(self.gpu, buffer)
-            there = DevicePlace(self.gpu, seen)
-            back = partial(self.backend.bring, buffer, None)
-            again = partial(self.backend.bring, buffer, self.gpu)
-            faulted = IN_PLACE_IN["managed"](self.gpu)
-            faults = Move("managed", faulted, host, self._device(), size, terms=Terms(Use()))
-            name = f"{self.gpu}_managed"
-            yield from self._runs(f"h2d{name}_fault", faults, back)
-            if inward:
-                moved = Move("prefetch", into, host, there, size)
-                yield from self._runs(f"h2d{name}_prefetch", moved, back)
-            if outward:
-                moved = Move("prefetch", out, there, host, size)
-                yield from self._runs(f"d2h{name}_prefetch", moved, again)
-
-    def _managed_buffer(self, size: int) -> HostBuffer:
-        """Managed memory that the CPU has touched: untouched pages would not move."""
-        buffer = self.backend.managed(self.gpu, size)
-        self.undo.callback(buffer.close)
-        buffer.touch(TOUCHING)
-        return buffer
+    def _managed(self) -> Managed:
+        return Managed(self.backend, self.gpu, self.host, self.device, self._runs, self.undo)
 
     def _combined(self) -> Iterator[Cell]:
         """How fast the CPU reads write-combined memory, and what it costs to get some."""

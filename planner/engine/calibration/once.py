@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import perf_counter
 
 from planner.engine.awake import Waker
 from planner.engine.backends.base import Backend
@@ -70,6 +71,8 @@ class Once:
     ) -> None:
         self._backend, self._gpu, self._waker = backend, gpu, waker
         self._before, self._took = before, took
+        self.undone = 0.0
+        """Seconds in which the last run's registrations were given back."""
         if isinstance(move.target, DevicePlace) and move.terms.use is not None:
             move.target.touched = Kept(move.terms.touching, [0], [move.size])
         hop = Hop(
@@ -97,7 +100,9 @@ class Once:
         try:
             return after_pause(self._backend, self._gpu, self._go, self._wake)
         finally:
+            begun = perf_counter()
             self._transfer.give_back()  # another cell may register the same memory
+            self.undone = perf_counter() - begun
 
     def _wake(self) -> None:
         if self._waker is not None:

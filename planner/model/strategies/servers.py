@@ -272,7 +272,13 @@ def copy_into_managed(crossing: Crossing, _shape: Shape) -> tuple[SetupStep, ...
     """Bytes that lie in ordinary memory must first be copied into managed memory, touched anew."""
     if crossing.before != "pageable":
         return ()
-    setup = crossing.ram.setup
+    setup, touch, fill = crossing.ram.setup, crossing.ram.managed_touch, crossing.ram.managed_fill
+    if touch is not None and fill is not None:
+        return steps(
+            step("touch the managed buffer", crossing.size, None, touch.seconds(crossing.size)),
+            step("copy into it", crossing.size, None, fill.seconds(crossing.size)),
+        )
+    # Without figures of managed memory, those of ordinary memory are the best guess.
     table = crossing.ram.copy_rates.get("memory")
     rate = table.rate(table.workers[-1], max(1, crossing.size)) if table else None
     return steps(

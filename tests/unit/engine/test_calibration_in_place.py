@@ -75,8 +75,13 @@ def test_the_probes_on_an_emulated_gpu(tmp_path: Path) -> None:
             assert cell.take() > 0
         for name in ("h2d0_zero_copy", "d2h0_zero_copy"):
             assert (name, "alone", 16 * MIB) in cells
-        for name in ("h2d0_managed_fault", "h2d0_managed_prefetch", "d2h0_managed_prefetch"):
-            assert (name, "alone", 4 * MIB) in cells
+        faults = ("h2d0_managed_fault", "h2d0_managed_scattered")
+        moves = ("h2d0_managed_prefetch", "d2h0_managed_prefetch")
+        for name in (*faults, *moves):
+            assert {key[2] for key in cells if key[:2] == (name, "alone")} == {4 * MIB, 16 * MIB}  # type: ignore[index]
+            assert ("idle", name, 4 * MIB) in cells
+        for name in ("managed_touch", "managed_fill"):
+            assert (name, "alone", 16 * MIB) in cells
         assert {key[2] for key in cells if key[0] == "h2d0_strided"} == set(STRIDES)  # type: ignore[index]
         # Emulated write-combined memory is ordinary memory, and that shows.
         assert cells["combined", "read"].summary().median > COMBINED
@@ -172,6 +177,9 @@ def test_registering_runs_as_a_plan_does_it(
             done.clear()
             assert cells[1].take() > 0
             assert done == ["forget", "sweep", *["register"] * 2, *["unregister"] * 2]
+        # Of each run, what giving one of its pieces back took.
+        assert len(cells[1].also) == 2
+        assert all(seconds > 0 for seconds in cells[1].also)
     finally:
         undo.close()
         bench.close()

@@ -98,3 +98,29 @@ def test_a_file_is_read_into_managed_memory() -> None:
     )
     found = by(machine(), need, "buffered", "managed")
     assert found.steady == pytest.approx(0.2 + 100e-6 + 2.0, rel=1e-3)
+
+
+def test_a_pass_in_no_order_has_a_curve_of_its_own() -> None:
+    # Dense faults run at 2 GB/s, scattered ones at 1: 2 GB of which a tenth is touched all move.
+    apart = changed(machine(), {f"{UP}.curves.managed_scattered": affine(1e9, 100e-6)})
+    random = Use(0.1, 1, "random")
+    need = upload(2 * GB, "managed", use=random)
+    assert by(apart, need, "managed").steady == pytest.approx(100e-6 + 2.0, rel=1e-3)
+    # All of it is as good as dense, and so is one block.
+    for use in (Use(1.0, 1, "random"), Use()):
+        dense = upload(2 * GB, "managed", use=use)
+        assert by(apart, dense, "managed").steady == pytest.approx(100e-6 + 1.0, rel=1e-3)
+    # Without it the dense one stands in.
+    assert by(machine(), need, "managed").steady == pytest.approx(100e-6 + 1.0, rel=1e-3)
+
+
+def test_making_and_filling_managed_memory_is_as_measured() -> None:
+    # 3 ms and 10 GB/s to make it, 1 ms and 20 GB/s to fill it.
+    curves = {
+        "nodes.host0.managed_touch": affine(10e9, 3e-3),
+        "nodes.host0.managed_fill": affine(20e9, 1e-3),
+    }
+    found = by(changed(machine(), curves), upload(2 * GB, use=Use()), "managed")
+    seconds = {step.name: step.duration_s for step in found.setup}
+    assert seconds["touch the managed buffer"] == pytest.approx(3e-3 + 0.2)
+    assert seconds["copy into it"] == pytest.approx(1e-3 + 0.1)

@@ -133,3 +133,17 @@ def test_without_any_it_is_not_guessed() -> None:
     bare = changed(one_gpu(), {f"{UP}.curves": {"pageable": affine(4e9)}})
     told = reason(bare, upload(GB), "registered")
     assert told == "registered: pcie0.forward has no measured pinned copies"
+
+
+def test_pieces_of_a_file_are_given_back_at_their_own_pace() -> None:
+    # 4 GB: at 20 GB/s of memory that somebody wrote, at 80 GB/s of a file's pages.
+    setup = {"nodes.host0.setup.unregister": 20e9, "nodes.host0.setup.unregister_file": 80e9}
+    host = changed(every_way(), setup)
+    ways = {("mmap", "registered_chunks"): load(4 * GB), ("registered_chunks",): upload(4 * GB)}
+    took = [
+        next(
+            s.duration_s for s in by(host, need, *names).setup if s.name == "unregister afterwards"
+        )
+        for names, need in ways.items()
+    ]
+    assert took == pytest.approx([0.05, 0.2])
