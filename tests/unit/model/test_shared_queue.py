@@ -74,8 +74,8 @@ def test_all_bytes_are_taken_and_nothing_beats_the_rates(
 def test_two_equal_ways_end_a_quarter_of_a_chunk_late_on_average() -> None:
     tracks = [Track((_engine(name, 1.0),), 100, 1, 3) for name in ("a", "b")]
     late = unevenness(tracks, 100 * 40, [1.0, 1.0], [0.0, 0.0])
-    # Sizes 4000, 3950, 3900, 3850: the ways do 20 and 20 chunks, 20 and 19.5, 20 and 19, 19.5 and 19
-    # of them, so the last one ends 0, 1/4, 1/2 and 1/4 of a chunk's 100 s behind the middle.
+    # Sizes 4000, 3950, 3900, 3850: the ways do 20 and 20 chunks, 20 and 19.5, 20 and 19, 19.5 and
+    # 19, so the last one ends 0, 1/4, 1/2 and 1/4 of a chunk's 100 s behind the middle.
     assert late == pytest.approx((0 + 25 + 50 + 25) / 4)
 
 
