@@ -12,7 +12,7 @@ from planner.engine.queue import Queue
 from planner.engine.strategies.base import cut
 from planner.machine.topology import Topology
 from planner.model.arrange import Arrangement, Lane
-from planner.model.copier import Copier
+from planner.model.copier import Copier, Stream, streamed_into
 from planner.model.movement import Movement
 from planner.model.needs import Demand
 from planner.model.saved import arrangement_of
@@ -90,6 +90,9 @@ class _Course(NamedTuple):
             for name in {name for stage in stages for name in stage.charges}
             if name.endswith(".copy")
         }
+        for movement in self.movements:
+            if (name := streamed_into(movement)) is not None:
+                copiers[name] = Stream(movement, shape, name)
         stages = tuple(stage for _, own in each for stage in own)
         return Track(stages, sizes, shape.workers, shape.depth, copiers)
 

@@ -1,7 +1,8 @@
 """What depends on who is under way at the same time: found in one simulation, put into the next.
 
 - **Rings.** Staged flows of one host share its caches: the copy capacity is that of all their
-  workers and of the sum of their rings. The charge of each is the mean of 1 / C over its own time.
+  workers and of the sum of their rings, and of what engines write there. The charge of each is the
+  mean of 1 / C over its own time.
 - **Residual of a chunk.** Strict priorities cannot take back a chunk that is being served: a flow
   that finds a lower class on an engine waits for one chunk of it first, at most.
 
@@ -17,7 +18,7 @@ from itertools import pairwise
 from planner.machine.replicate import members
 from planner.machine.schema import Machine
 from planner.model.build import Build
-from planner.model.copier import Copier
+from planner.model.copier import Copier, Stream, streamed_into
 from planner.model.fluid import Fluid
 from planner.model.simulate import FluidResult
 
@@ -56,10 +57,15 @@ def _copiers(made: Build, machine: Machine, keys: Sequence[Key]) -> dict[str, di
         arrangement, number = made.lanes[job, lane]
         own = arrangement.lanes[number]
         count = made.specs[made.jobs[job].setup].members
+        movement, shape = own.movements[step], own.candidate.shapes[step]
+        if (name := streamed_into(movement)) is not None:
+            times = max(1, count // members(machine, name))
+            stream = Stream(movement, shape, name, times)
+            found.setdefault(name, {})[job, lane, step] = stream
         for name in own.fluids[step].charges:
             if name.endswith(".copy"):
                 times = max(1, count // members(machine, name))
-                copier = Copier(own.movements[step], own.candidate.shapes[step], name, times)
+                copier = Copier(movement, shape, name, times)
                 if copier.own > 0:
                     found.setdefault(name, {})[job, lane, step] = copier
     return found
@@ -96,8 +102,8 @@ def _swept(
             active.pop(key, None)
         if then <= now or not active:
             continue
-        workers = sum(c.times * c.shape.workers for c in active.values())
-        ring = sum(c.times * c.shape.ring for c in active.values())
+        workers = sum(c.times * c.workers for c in active.values())
+        ring = sum(c.times * c.ring for c in active.values())
         for name, copier in active.items():
             factor, own = copier.among(workers, ring)
             row = sums[name]

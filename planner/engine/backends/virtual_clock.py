@@ -57,8 +57,8 @@ class VirtualClock:
     def copying(self, copier: Copier, turn: int) -> None:
         """A movement begins to copy (`turn` 1), or has ended (-1)."""
         totals = self._copying[copier.resource]
-        totals[0] += turn * copier.shape.workers
-        totals[1] += turn * copier.shape.ring
+        totals[0] += turn * copier.workers
+        totals[1] += turn * copier.ring
 
     def serve(self, queue: str, at: float, stage: Stage, length: int) -> tuple[float, float]:
         """Queue `length` bytes for an engine at `at`; returns when the service starts and ends."""

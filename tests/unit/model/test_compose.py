@@ -114,6 +114,20 @@ def test_the_rings_of_all_flows_under_way_count_together() -> None:
     assert apart.makespan_s == pytest.approx(0.2, rel=0.05)
 
 
+def test_what_an_engine_writes_into_the_host_drives_the_rings_out_of_its_cache() -> None:
+    # A ring of 32 MiB is filled at 8 GB/s while it is in the cache, at 4 beside the 4 GB that come
+    # out of the other GPU, which take 0.4 s at 10 GB/s: longer than the 0.25 s of 1 GB at 4 GB/s.
+    staged = up(memory="pageable", strategy="staged", chunk=MIB, workers=16, depth=2)
+    machine = ringed({32 * MIB: 8e9, GB: 4e9})
+    out = down(size=4 * GB, route=["gpu1", "host0"], **{"from": "gpu1"})
+    found = ends(estimate(plan_of({"a": staged, "b": out}), machine))
+    assert found["a"] == pytest.approx(0.25, rel=0.02)
+    assert found["b"] == pytest.approx(0.4, rel=1e-3)
+    # What goes in leaves the cache as it is.
+    inward = ends(estimate(plan_of({"a": staged, "b": up(to="gpu1", size=2 * GB)}), machine))
+    assert inward["a"] == pytest.approx(0.125, rel=0.02)
+
+
 def loop(buffers: int, batch: int = GB // 10, step: str = "20ms", repeat: int = 10) -> Plan:
     """Batches of 10 ms (0.1 GB at 10 GB/s) for steps of 20 ms."""
     return plan_of(
