@@ -1,4 +1,4 @@
-"""Files of a run that nobody needs after it: named, held while it lives, removed if it was killed.
+"""What a run writes and nobody needs after it: held while it lives, removed if it was killed.
 
 Whoever makes such a file holds a lock (flock) on it, which the kernel takes back however the
 process ends. So a file whose lock can be had belongs to nobody, whatever process has its number by
@@ -13,8 +13,10 @@ import fcntl
 import os
 import re
 import secrets
+import shutil
 import stat
 import time
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -43,8 +45,23 @@ def passing_path(folder: Path, label: str) -> Path:
     return folder / f".planner-scratch-{os.getpid()}-{label}-{boot}-{secrets.token_hex(3)}.tmp"
 
 
+@contextlib.contextmanager
+def passing_folder(folder: Path, label: str) -> Iterator[Path]:
+    """A folder of one's own inside another, with all that is in it, for as long as the block."""
+    sweep(folder)
+    path = passing_path(folder, label)
+    path.mkdir(0o700)
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        hold(fd)
+        yield path
+    finally:
+        shutil.rmtree(path)
+        os.close(fd)
+
+
 def hold(fd: int) -> None:
-    """Lock an open file until it is closed, where the file system can; nobody waits for it."""
+    """Lock an open file or folder until it is closed, where the file system can, without a wait."""
     with contextlib.suppress(OSError):
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -64,20 +81,25 @@ def sweep(folder: Path) -> list[Path]:
 
 
 def _remove(path: str) -> bool:
-    """Remove the file if nobody holds it."""
+    """Remove the file or folder if nobody holds it."""
+    fd = -1
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return False
-    try:
-        found = os.fstat(fd)
-        mine = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
-        if not mine or time.time() - found.st_mtime < AGE_S:
+        found = os.lstat(path)
+        if found.st_uid != os.geteuid() or time.time() - found.st_mtime < AGE_S:
             return False
+        is_folder = stat.S_ISDIR(found.st_mode)
+        if not is_folder and not stat.S_ISREG(found.st_mode):
+            return False
+        way = os.O_RDONLY | os.O_DIRECTORY if is_folder else os.O_RDWR
+        fd = os.open(path, way | os.O_CLOEXEC | os.O_NOFOLLOW)
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises where somebody holds it
-        Path(path).unlink()
+        if is_folder:
+            shutil.rmtree(path)
+        else:
+            Path(path).unlink()
     except OSError:
         return False
     finally:
-        os.close(fd)
+        if fd >= 0:
+            os.close(fd)
     return True

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +30,7 @@ from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.scope import FEW_CORES, Scope
 from planner.engine.calibration.sides import FileSide, MemorySide, SinkSide
 from planner.engine.memory import HostBuffer, Ring
+from planner.engine.passing import passing_folder
 from planner.engine.pattern import Pattern
 from planner.engine.progress import Progress
 from planner.engine.scratch import Scratch, require_space
@@ -203,7 +203,7 @@ def open_arena(
     size = min(most, max(LEAST, psutil.virtual_memory().available // SHARE))
     size -= size % (4 * MIB)
     with contextlib.ExitStack() as undo:
-        inside = Path(undo.enter_context(tempfile.TemporaryDirectory(".planner", dir=folder)))
+        inside = undo.enter_context(passing_folder(folder, "calibration"))
         require_space(inside, 4 * size)
         team = Team(cores, Stop(), "calibration")
         undo.callback(team.close)

@@ -15,15 +15,16 @@ import pytest
 
 from planner.engine import passing
 from planner.engine.files import Sink
-from planner.engine.passing import AGE_S, sweep
+from planner.engine.passing import AGE_S, passing_folder, sweep
 from planner.engine.pattern import Pattern
 from planner.engine.scratch import Scratch, own_path
 
 SIZE = 4096
 HOLDER = """
-import sys
+import contextlib, sys
 from pathlib import Path
 from planner.engine.files import Sink
+from planner.engine.passing import passing_folder
 from planner.engine.pattern import Pattern
 from planner.engine.scratch import Scratch, own_path
 folder = Path(sys.argv[1])
@@ -31,6 +32,9 @@ scratch = Scratch(folder, "weights/a", 4096, Pattern(1))
 scratch.write(sync=False)
 sink = Sink(str(own_path(folder, "out")), overwrite=True)
 sink.fresh()
+undo = contextlib.ExitStack()
+inside = undo.enter_context(passing_folder(folder, "calibration"))
+(inside / "warm").write_bytes(b"x")
 print("ready", flush=True)
 sys.stdin.read()
 """
@@ -38,7 +42,7 @@ sys.stdin.read()
 
 @contextmanager
 def holder(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process with a scratch file and a sink, until it is killed."""
+    """A process with a scratch file, a sink and a folder, until it is killed."""
     command = [sys.executable, "-c", HOLDER, str(folder)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -63,7 +67,7 @@ def aged(folder: Path) -> list[Path]:
 def test_what_a_killed_run_leaves_goes_with_the_next_one(tmp_path: Path) -> None:
     with holder(tmp_path) as process:
         left = aged(tmp_path)
-        assert len(left) == 2  # a scratch file and a sink that is being written
+        assert len(left) == 3  # a scratch file, a sink that is being written, a folder
         assert sweep(tmp_path) == []  # however old they are: the process lives and holds them
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -114,14 +118,14 @@ def test_files_of_another_user_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_what_is_no_scratch_file_stays(tmp_path: Path) -> None:
-    """Kept files, whatever the flow's name looks like, links, folders and anything else."""
+    """Kept files, whatever the flow's name looks like, links, pipes and anything else."""
     label = own_path(tmp_path, "f").name
     kept = Scratch(tmp_path, label, SIZE, Pattern(1), keep=True)
     kept.write(sync=False)
     kept.close()
     (tmp_path / "data").write_bytes(b"x")
     own_path(tmp_path, "link").symlink_to(tmp_path / "data")
-    own_path(tmp_path, "folder").mkdir()
+    os.mkfifo(own_path(tmp_path, "pipe"))
     (tmp_path / ".planner-scratch-12-f").write_bytes(b"x")
     left = aged(tmp_path)
     assert sweep(tmp_path) == []
@@ -138,6 +142,17 @@ def test_a_sink_of_a_flow_without_a_file_can_be_told(tmp_path: Path) -> None:
     sink.fd = -1
     assert sweep(tmp_path) == [sink.part]
     sink.discard()
+
+
+def test_a_folder_goes_with_its_block_whatever_happens(tmp_path: Path) -> None:
+    def work(inside: Path) -> None:
+        (inside / "file").write_bytes(b"x")
+        assert list(tmp_path.iterdir()) == [inside]
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), passing_folder(tmp_path, "f") as inside:
+        work(inside)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_is_closed_lets_go_of_its_descriptor(tmp_path: Path) -> None:
