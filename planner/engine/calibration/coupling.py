@@ -120,11 +120,11 @@ def predicted(machine: Machine, joint: Joint, table: CopyTable) -> float:
     return _timer(machine, joint)(table)
 
 
-def factor(machine: Machine, joint: Joint) -> float:
+def factor(machine: Machine, joint: Joint, otherwise: float = 1.0) -> float:
     """The share of C that makes the model's time equal the measured one.
 
-    Where the link limits, no share up to 1 matters, and it is 1 (or what the run proves to be
-    there, if that is more).
+    Where the link limits, the run says nothing of the copies: it is `otherwise`, or what the run
+    proves to be there, if that is more.
     """
     table = _table(machine, joint.copy).model_copy(update={"one_slot": 1.0})
     timed = _timer(machine, joint)
@@ -135,7 +135,7 @@ def factor(machine: Machine, joint: Joint) -> float:
 
     proved = joint.size / joint.seconds / table.rate(joint.shape.workers, joint.shape.ring)
     if joint.seconds <= time(MOST) * (1 + LINK):
-        return max(1.0, proved)
+        return max(otherwise, proved)
     return _solve(time, joint.seconds, MOST)
 
 
@@ -219,7 +219,12 @@ def _served(machine: Machine, joints: Sequence[Joint]) -> dict[tuple[Side, int],
 def _beside(machine: Machine, copy: CopyName, joints: Sequence[Joint]) -> CopyTable:
     """The table with the shares that make the joint runs come out as measured."""
     table = _table(machine, copy)
-    shares = {joint.shape.workers: factor(machine, joint) for joint in joints}
+    shares: dict[int, float] = {}
+    for joint in sorted(joints, key=lambda joint: joint.shape.workers):
+        workers = joint.shape.workers
+        # More workers do not disturb each other less than fewer ones, whose run shows it.
+        fewer = min(1.0, _nearest(shares, workers)) if shares else 1.0
+        shares[workers] = factor(machine, joint, fewer)
     if not shares:
         return table
     filled = tuple(_nearest(shares, workers) for workers in table.workers)

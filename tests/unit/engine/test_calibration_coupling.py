@@ -77,6 +77,24 @@ def test_where_the_link_limits_the_copies_keep_all_they_have() -> None:
     assert factor(faster, joint) == 1.0
 
 
+def test_counts_that_the_link_holds_take_the_share_of_fewer_workers() -> None:
+    # 8 GB/s a worker, 16 with eight: 2 and 4 lose a fifth beside DMA, 8 have 102 GB/s left, twice
+    # what the link takes. That says nothing of them, but that they lose no less than 4 do.
+    rates = ((8e9,), (16e9,), (32e9,), (128e9,))
+    machine = _machine()
+    table = _table(machine, "memory").model_copy(update={"rates": rates})
+    machine = with_table(machine, "memory", table)
+    joints = [
+        _measured(machine, "memory", Shape(4 * MIB, 2, workers), beside_dma=(0.8,) * 4)
+        for workers in (2, 4, 8)
+    ]
+    found = _table(coupled(machine, joints), "memory").beside_dma
+    assert found == pytest.approx((0.8, 0.8, 0.8, 0.8), rel=1e-3)
+    # Alone it would keep all it has.
+    alone = _table(coupled(machine, joints[2:]), "memory").beside_dma
+    assert alone == (1.0, 1.0, 1.0, 1.0)
+
+
 def test_the_coupled_machine_reproduces_every_run() -> None:
     machine = _machine()
     truth = {"beside_dma": (0.9, 0.8, 0.7, 0.6)}
