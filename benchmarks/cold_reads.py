@@ -5,8 +5,9 @@
 Reads a cold file by every way that a program has: through the page cache and around it, requests of
 256 KiB to 16 MiB, 1 to 16 threads. The three fastest then alternate with the plan, over the same
 bytes and in both orders, with the file dropped from the page cache before each. The share is the
-median of the pairs with the fastest of the three. On a virtual machine the host below may hold the
-file in its own cache, for both alike.
+median of the pairs with the fastest of the three. Where the plan ends in host memory, raw reads end
+in memory for all bytes too, else in slots that are used again and again. On a virtual machine the
+host below may hold the file in its own cache, for both alike.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from planner.engine.pagecache import drop
 from planner.engine.pattern import Pattern
 from planner.engine.scratch import Scratch, folder_of
 from planner.machine.load import load_machine
-from planner.machine.schema import Disk, Machine
+from planner.machine.schema import Disk, Machine, Ram
 from planner.model.estimate import estimate
 from planner.model.strategies import EXECUTABLE
 from planner.plan.schema import FileSource, Plan
@@ -48,7 +49,7 @@ THREADS = (1, 2, 4, 8, 16)
 UNDER_WAY = 64 * MIB
 """Bytes of the requests of all threads at the most."""
 SCANNED = 256 * MIB
-"""Bytes of one read of the scan."""
+"""Bytes of one read of the scan: more than all slots together."""
 SCANS = 3
 FINALISTS = 3
 
@@ -73,17 +74,20 @@ class Raw:
         return f"{way}, {self.threads} x {format_size(self.request)}"
 
     def read(self, path: Path, size: int, memory: mmap.mmap) -> float:
-        """Seconds in which all `size` bytes come into memory, a file of whole blocks."""
+        """Seconds in which all `size` bytes come into memory, a file of whole blocks.
+
+        Memory that has room for all of them gets them all, else each thread has a slot of it.
+        """
         fd = os.open(path, os.O_RDONLY | (os.O_DIRECT if self.direct else 0))
         view, turns = memoryview(memory), count()
 
         def work(k: int) -> None:
-            slot = view[k * self.request : (k + 1) * self.request]
             while (at := next(turns) * self.request) < size:
                 wanted = min(self.request, size - at)
-                if os.preadv(fd, [slot[:wanted]], at) != wanted:
-                    raise OSError(f"{path}: a short read at byte {at}")
-            slot.release()
+                start = at if len(memory) >= size else k * self.request
+                with view[start : start + wanted] as part:
+                    if os.preadv(fd, [part], at) != wanted:
+                        raise OSError(f"{path}: a short read at byte {at}")
 
         try:
             with ThreadPoolExecutor(self.threads) as pool:
@@ -106,11 +110,12 @@ def ways(size: int) -> list[Raw]:
     ]
 
 
-def slots() -> mmap.mmap:
-    """Memory of huge pages for the requests, touched: a disk reads into it the fastest."""
-    memory = mmap.mmap(-1, UNDER_WAY, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+def touched(size: int) -> mmap.mmap:
+    """Memory of huge pages, which a disk reads into the fastest; every page is there."""
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     memory.madvise(mmap.MADV_HUGEPAGE)
-    memory.write(b"\1" * UNDER_WAY)
+    for at in range(0, size, mmap.PAGESIZE):
+        memory[at] = 1
     return memory
 
 
@@ -139,7 +144,8 @@ def measure(
     plan = plan.model_copy(update={"flows": {"load": load}})
     answer = estimate(plan, machine, only=EXECUTABLE)
     planned: list[float] = []
-    with slots() as memory:
+    whole = isinstance(machine.nodes[to], Ram)
+    with touched(max(UNDER_WAY, source.size_bytes) if whole else UNDER_WAY) as memory:
         raws = finalists(source, memory)
 
         def ours() -> None:
