@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from planner.engine.backends.base import Backend
 from planner.engine.ends import Ends
-from planner.engine.flow import FlowRunner, FlowSample
+from planner.engine.flow import FlowRunner
+from planner.engine.flow_sample import FlowSample
 from planner.engine.lines import Copy
 from planner.engine.pace import FREE, Gate, Pace
 from planner.engine.places import DevicePlace

@@ -11,6 +11,7 @@ from planner.engine.awake import Waker
 from planner.engine.backends.base import Backend
 from planner.engine.durable import brought_to_disk
 from planner.engine.ends import THREADS, Ends, lead_of
+from planner.engine.flow_sample import FlowSample
 from planner.engine.in_place import MANAGED, InPlace
 from planner.engine.lines import (
     Copy,
@@ -25,7 +26,6 @@ from planner.engine.lines import (
     with_copies,
     workers_of,
 )
-from planner.engine.measure import Interval
 from planner.engine.memory import HostBuffer, Mapped, Mapping
 from planner.engine.pace import FREE, Pace
 from planner.engine.paid import merged, step_since
@@ -37,32 +37,6 @@ from planner.engine.transfer import Line, Moved, Transfer
 from planner.engine.waits import Stop
 from planner.machine.schema import Hbm, Machine
 from planner.results import FlowSchedule, Hop, SetupStep
-
-
-@dataclass(frozen=True, slots=True)
-class FlowSample:
-    """One sample of a flow: from its first operation (or setup) to its last arrival.
-
-    `steady_s` is one repeat without setup, the mean of the later ones where there are any;
-    `first_s` the first repeat with the setup that the sample had. `moves` are the movements of all
-    `repeat` repeats in order.
-    """
-
-    start: float
-    end: float
-    setup: tuple[SetupStep, ...]
-    steady_s: float
-    first_s: float
-    moves: tuple[Moved, ...]
-    repeat: int = 1
-
-    def turns(self) -> list[Interval]:
-        """Start and end of each repeat, without the setup before the first."""
-        each = len(self.moves) // self.repeat
-        if not each:
-            return []
-        firsts, lasts = self.moves[::each], self.moves[each - 1 :: each]
-        return [(one.start, other.end) for one, other in zip(firsts, lasts, strict=True)]
 
 
 @dataclass

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from planner.engine.flow import FlowSample
+from planner.engine.flow_sample import FlowSample
 from planner.engine.lines import all_hops, groups_of
 from planner.engine.measure import Interval, middle, quantile, spread, union
 from planner.engine.strategies import stages_of_hops

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from threading import Event, Lock, Thread
 from time import perf_counter
 
-from planner.engine.flow import FlowSample
+from planner.engine.flow_sample import FlowSample
 from planner.engine.measure import Interval, served
 from planner.engine.pace import ALL, Gate, Pace, Turns
 from planner.engine.progress import POLL_S

@@ -23,7 +23,8 @@ from planner.engine.copies import (
     with_sources,
 )
 from planner.engine.ends import THREADS, Ends, Options, make_ends
-from planner.engine.flow import FlowRunner, FlowSample
+from planner.engine.flow import FlowRunner
+from planner.engine.flow_sample import FlowSample
 from planner.engine.hops_here import hops_here
 from planner.engine.lines import all_hops
 from planner.engine.marked import Marker

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from planner.engine.flow import FlowSample
+from planner.engine.flow_sample import FlowSample
 from planner.engine.measure import Interval
 from planner.engine.outcome import services_of
 from planner.engine.sample import PlanSample

@@ -11,7 +11,7 @@ from planner.engine.backends.null import Played, Rules, play_together
 from planner.engine.backends.virtual_clock import VirtualClock
 from planner.engine.budget import buckets_of
 from planner.engine.copies import with_sources
-from planner.engine.flow import FlowSample
+from planner.engine.flow_sample import FlowSample
 from planner.engine.lines import parted
 from planner.engine.outcome import FlowRecord
 from planner.engine.pace import ALL, Gate, gates

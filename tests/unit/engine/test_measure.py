@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.engine.flow import FlowSample
+from planner.engine.flow_sample import FlowSample
 from planner.engine.measure import quantile, served, spread, union
 from planner.engine.sample import settled
 from planner.engine.transfer import Moved
