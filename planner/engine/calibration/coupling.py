@@ -234,10 +234,11 @@ def _beside(machine: Machine, copy: CopyName, joints: Sequence[Joint]) -> CopyTa
 def _turn(machine: Machine, joints: Sequence[Joint]) -> CopyTable:
     """The table with the time of a turn at the locks that the runs with small chunks show.
 
-    The middle of what each shows; 0 where they are as fast as copies and link allow.
+    The middle of those that show one; 0 where all are as fast as copies and link allow.
     """
     table = _table(machine, joints[0].copy)
-    return table.model_copy(update={"turn": median(_one_turn(machine, j, table) for j in joints)})
+    shown = [turn for joint in joints if (turn := _one_turn(machine, joint, table)) > 0]
+    return table.model_copy(update={"turn": median(shown) if shown else 0.0})
 
 
 def _one_turn(machine: Machine, joint: Joint, table: CopyTable) -> float:

@@ -32,6 +32,10 @@ CHUNK: Final = 4 * MIB
 """Bytes: in the flat optimum of every machine measured so far."""
 SMALL: Final = MIB
 """The smallest chunk that is run."""
+USUAL: Final = 16
+"""Workers that fill any link at 4 to 5 GB/s each. More only crowd at the locks: 2 MiB chunks took
+113 us each with 24 and 148 us with 32 workers on one H200, which says nothing of rings that are
+chosen (measured 2026-11-29)."""
 LEAST_CHUNKS: Final = 4
 """Chunks of a run at the least."""
 SAVED: Final = 4
@@ -89,12 +93,13 @@ def shapes(
 ) -> list[Shape]:
     """Two slots each for every number of workers, and one slot each for one of the largest.
 
-    The largest numbers are run with small chunks too. Their rings stay in cache, so they would be
-    what is chosen, were it not for what each chunk costs the interpreter and the driver: their
-    locks are taken in turn (65 us a chunk with twelve workers on one H200), and with few cores a
-    chunk is handed to another thread and back. Outward, where copies are slower and flatter in
-    the workers, the fewest, a middle number and the most of them will do. Copies that are not
-    `quick` (a file system takes longer than any lock) say nothing of what a chunk costs.
+    The largest numbers that are of use (`USUAL`) are run with small chunks too. Their rings stay in
+    cache, so they would be what is chosen, were it not for what each chunk costs the interpreter
+    and the driver: their locks are taken in turn (65 us a chunk with twelve workers on one H200),
+    and with few cores a chunk is handed to another thread and back. One worker never waits for a
+    turn. Outward, where copies are slower and flatter in the workers, the fewest, a middle number
+    and the most of them will do. Copies that are not `quick` (a file system takes longer than any
+    lock) say nothing of what a chunk costs.
     """
     chunk = min(CHUNK, max(MIB, size // 16))
     small = max(SMALL, chunk // (4 if max(workers) <= FEW_CORES else 2))
@@ -103,11 +108,12 @@ def shapes(
         counts = sorted({workers[0], workers[len(workers) // 2], workers[-1]})
     found = [Shape(chunk, 2, count) for count in counts]
     if quick and small < chunk:
-        found += [Shape(small, 2, count) for count in counts[-2:]]
+        found += [Shape(small, 2, count) for count in counts if 1 < count <= USUAL][-2:]
     if outward:
         return found
     # With the most workers the locks may set the pace, which one slot or two do not change.
-    single = workers[-2] if len(workers) > 2 else workers[-1]
+    usual = [count for count in workers[:-1] if count <= USUAL]
+    single = usual[-1] if len(workers) > 2 else workers[-1]
     return [*found, Shape(chunk, 1, single)]
 
 

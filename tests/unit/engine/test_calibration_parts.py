@@ -277,6 +277,20 @@ def test_only_quick_copies_outward_are_run_with_small_chunks_too() -> None:
     assert out == [*saved, Shape(2 * MIB, 2, 8), Shape(2 * MIB, 2, 16)]
 
 
+def test_small_chunks_and_single_slots_are_run_by_as_many_workers_as_rings_have() -> None:
+    # 32 cores: no ring needs 24 or 32 workers, and the locks are slower with so many.
+    many = shapes([1, 2, 4, 8, 16, 24, 32], 1024 * MIB)
+    assert [s.workers for s in many if s.chunk == 2 * MIB] == [8, 16]
+    assert many[-1] == Shape(4 * MIB, 1, 16)
+    some = shapes([1, 2, 4, 8, 12, 16], 1024 * MIB)
+    assert [s.workers for s in some if s.chunk == 2 * MIB] == [12, 16]
+    assert some[-1] == Shape(4 * MIB, 1, 12)
+    # Two cores: one worker alone never waits for a turn.
+    few = shapes([1, 2], 1024 * MIB)
+    assert [s.workers for s in few if s.chunk < 4 * MIB] == [2]
+    assert few[-1] == Shape(4 * MIB, 1, 2)
+
+
 def test_every_run_takes_about_as_long() -> None:
     planned = shapes([1, 2, 4, 8, 12, 16], 1024 * MIB)
     found = runs(planned, 1024 * MIB, 256 * MIB, again=True)
