@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from planner.engine.acts import Act, acts
@@ -30,14 +30,16 @@ from planner.results import FlowEstimate
 class _Process:
     """One flow on the clock: waits, sets up, and plays its movements repeat after repeat.
 
-    `paid` are the seconds of setup that its first arrival waits for: a copy's those of the flow
-    that brings its bytes. `arrived` is when each repeat was there, where that is not when the
-    movement ended: what is passed on ends later than where it comes from.
+    `setup` are the seconds of setup that hide behind nothing, `paid` those that its first arrival
+    waits for: a copy's are those of the flow that brings its bytes. `arrived` is when each repeat
+    was there, where that is not when the movement ended: what is passed on ends later than where
+    it comes from.
     """
 
     demand: Demand
     estimate: FlowEstimate
     acts: Sequence[Act]
+    setup: float
     paid: float
     rules: Rules
     begin: float = 0.0
@@ -45,11 +47,6 @@ class _Process:
     end: float = 0.0
     moves: list[Moved] = field(default_factory=list)
     arrived: list[float] = field(default_factory=list)
-
-    @property
-    def setup(self) -> float:
-        """Seconds of setup that hide behind nothing."""
-        return sum(s.duration_s for s in self.estimate.setup if not s.overlapped)
 
 
 @dataclass
@@ -66,7 +63,31 @@ class _Block:
 def run_virtual(
     plan: Plan, machine: Machine, demands: Sequence[Demand], flows: Sequence[FlowEstimate]
 ) -> PlanSample:
-    """One sample of the plan; setup takes what the estimate says."""
+    """One sample of the plan; setup takes what the estimate says.
+
+    Where flows may meet, what is steady comes from a second sample, with everything set up.
+    """
+    found = _played(plan, machine, demands, flows)
+    once = any(flow.repeat == 1 for flow in flows)
+    if len(flows) < 2 or not once or not any(map(exposed_setup, flows)):
+        return found
+    ready = _played(plan, machine, demands, flows, ready=True)
+    steady = {
+        name: replace(sample, steady_s=ready.flows[name].steady_s) if sample.repeat == 1 else sample
+        for name, sample in found.flows.items()
+    }
+    return replace(found, flows=steady)
+
+
+def _played(
+    plan: Plan,
+    machine: Machine,
+    demands: Sequence[Demand],
+    flows: Sequence[FlowEstimate],
+    *,
+    ready: bool = False,
+) -> PlanSample:
+    """One sample, with setup or `ready`."""
     clock = VirtualClock()
     buckets = buckets_of(plan, credit=0.0)  # nobody is ever late on this clock
     played = acts(Topology(machine), demands, flows)
@@ -76,7 +97,8 @@ def run_virtual(
             demand,
             flow,
             played[flow.name],
-            exposed_setup(brings(by_name, flow)),
+            0.0 if ready else exposed_setup(flow),
+            0.0 if ready else exposed_setup(brings(by_name, flow)),
             Rules(demand.priority, buckets[demand.flow]),
         )
         for demand, flow in zip(demands, flows, strict=True)

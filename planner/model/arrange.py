@@ -168,6 +168,14 @@ class Arrangement:
         return self.candidate.schedule(need).model_copy(update=update)
 
 
+def made_ready(arrangement: Arrangement) -> Arrangement:
+    """The same with everything set up: how a steady run finds it."""
+    lanes = tuple(
+        replace(lane, candidate=replace(lane.candidate, setup=())) for lane in arrangement.lanes
+    )
+    return replace(arrangement, lanes=lanes)
+
+
 def alone(need: Need, candidate: Candidate) -> Arrangement:
     """Everything over one way."""
     return Arrangement((Lane(need, candidate),))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from planner.machine.replicate import members
 from planner.machine.schema import Machine
-from planner.model.arrange import Arrangement
+from planner.model.arrange import Arrangement, made_ready
 from planner.model.build import Build, Job, Spec, build
 from planner.model.cover import Cover
 from planner.model.fluid import Fluid, engine_weight, fluid
@@ -88,6 +88,23 @@ def compose(
         plan, demands, lambda repeats: play(plan, machine, demands, arrangements, repeats)
     )
     return found or play(plan, machine, demands, arrangements, None)
+
+
+def steadily(
+    plan: Plan,
+    machine: Machine,
+    demands: Sequence[Demand],
+    arrangements: Sequence[Arrangement],
+) -> Composition | None:
+    """The plan once more with everything set up, where that is another course.
+
+    Setups of different length keep flows apart that meet in a steady run. `None` where one flow
+    is alone, or later repeats tell what is steady.
+    """
+    once = any(demand.need.repeat == 1 for demand in demands)
+    if len(demands) < 2 or not once or not any(a.setup_seconds for a in arrangements):
+        return None
+    return compose(plan, machine, demands, [made_ready(a) for a in arrangements])
 
 
 def play(

@@ -22,23 +22,14 @@ def exposed_setup(flow: FlowEstimate) -> float:
 def passed_on(flows: Sequence[FlowEstimate]) -> tuple[FlowEstimate, ...]:
     """The flows, where copies know of whoever brings their bytes.
 
-    A copy's first arrival waits for the setup of that flow, not only for its own, so that is what
-    its steady time leaves out. Bytes that are passed on chunk by chunk are limited by what limits
-    them where they come in.
+    Bytes that are passed on chunk by chunk are limited by what limits them where they come in.
     """
     by_name = {flow.name: flow for flow in flows}
 
     def told(flow: FlowEstimate) -> FlowEstimate:
         first = brings(by_name, flow)
-        if first is flow:
+        if first is flow or flow.schedule.fan != "chain":
             return flow
-        changed: dict[str, object] = {}
-        if flow.schedule.fan == "chain":
-            changed["bottleneck"] = first.bottleneck
-        if flow.repeat == 1:
-            steady = flow.first_s - exposed_setup(first)
-            changed["steady_s"] = steady
-            changed["rate_bytes_per_s"] = flow.size_bytes / steady if steady > 0 else 0.0
-        return flow.model_copy(update=changed)
+        return flow.model_copy(update={"bottleneck": first.bottleneck})
 
     return tuple(map(told, flows))

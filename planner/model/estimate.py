@@ -13,7 +13,7 @@ from planner.model.arrange import Arrangement, moved
 from planner.model.bound import lower_bound
 from planner.model.capacity import require_room
 from planner.model.classes import fitted
-from planner.model.compose import Composition, compose
+from planner.model.compose import Composition, compose, steadily
 from planner.model.contend import Chosen, choose_together
 from planner.model.copies import passed_on
 from planner.model.follow import provenance, what_if
@@ -74,7 +74,8 @@ def estimate(
         plan, topology, wanted, fixed, only=only, single_ways=single_ways, brief=brief
     )
     require_room(machine, *_halves(chosen), composed)
-    predicted = Prediction(composed, *_bounds(plan, machine, chosen))
+    steady = steadily(plan, machine, *_halves(chosen))
+    predicted = Prediction(composed, *_bounds(plan, machine, chosen), steady)
     told = {} if brief else _told_beside(plan, machine, chosen, composed)
     return _result(plan, machine, chosen, predicted, told)
 

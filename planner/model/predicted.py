@@ -31,11 +31,12 @@ SETUP = 0.5
 
 @dataclass(frozen=True)
 class Prediction:
-    """The plan as it is, and with every rate at its lower and at its upper quartile."""
+    """The plan as it is, with every rate at its lower and at its upper quartile, and set up."""
 
     composed: Composition
     slow: Composition | None
     fast: Composition | None
+    steady: Composition | None
 
     def interval(self, of: Callable[[Composition], float]) -> tuple[float, float] | None:
         """The fast and the slow value, or `None` where no spread is known."""
@@ -48,7 +49,8 @@ def flow_estimate(
     """The prediction of one demand; a `brief` one without its arithmetic."""
     composed = predicted.composed
     need, arrangement, part = item.demand.need, item.arrangement, composed.parts[index]
-    steady = _steady(part, need.repeat, arrangement.setup_seconds)
+    ready = None if predicted.steady is None else predicted.steady.parts[index]
+    steady = steady_of(part, ready, need.repeat, arrangement.setup_seconds)
     alone = arrangement.duration(need.repeat)
     return FlowEstimate(
         name=need.name,
@@ -85,11 +87,14 @@ def _first(part: Part) -> float:
     return part.first - part.start
 
 
-def _steady(part: Part, repeat: int, setup: float) -> float:
-    """One repeat with everything set up: the mean of the later ones, else the first less setup."""
+def steady_of(part: Part, ready: Part | None, repeat: int, setup: float) -> float:
+    """One repeat with everything set up: the mean of the later ones, else what it takes `ready`.
+
+    A flow that meets no other takes its first repeat less the setup.
+    """
     if repeat > 1:
         return (part.finish - part.first) / (repeat - 1)
-    return _first(part) - setup
+    return _first(part) - setup if ready is None else _first(ready)
 
 
 def _arithmetic(item: Chosen) -> tuple[str, ...]:

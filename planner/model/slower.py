@@ -10,7 +10,7 @@ from planner.machine.override import at_rate
 from planner.machine.schema import Machine
 from planner.machine.topology import Topology
 from planner.model.arrange import Arrangement, carried
-from planner.model.compose import Composition, Part, compose
+from planner.model.compose import Composition, Part, compose, steadily
 from planner.model.needs import Demand, demands
 from planner.model.saved import arrangement_of
 from planner.plan.schema import Plan
@@ -63,7 +63,14 @@ class Replay:
 
     def on(self, machine: Machine) -> Composition:
         """The plan on a machine with the same places and links."""
-        moved = [
+        return compose(self.plan, machine, self.wanted, self._moved(machine))
+
+    def ready_on(self, machine: Machine) -> Composition | None:
+        """The same with everything set up, where that is another course."""
+        return steadily(self.plan, machine, self.wanted, self._moved(machine))
+
+    def _moved(self, machine: Machine) -> list[Arrangement]:
+        return [
             Arrangement(
                 tuple(carried(machine, lane) for lane in a.lanes),
                 source=a.source,
@@ -72,17 +79,20 @@ class Replay:
             )
             for a in self.arrangements
         ]
-        return compose(self.plan, machine, self.wanted, moved)
 
-    def times(self, composed: Composition, flow: str, metric: str) -> list[float]:
-        """Seconds of a metric (`duration`, `first`, `steady`) of every copy of a flow.
+    def times(self, machine: Machine, flow: str, metric: str) -> list[float]:
+        """Seconds of a metric (`duration`, `first`, `steady`) of every copy of a flow there.
 
         A copy may be named by itself.
         """
-        rows = zip(self.wanted, self.arrangements, composed.parts, strict=True)
+        composed = self.on(machine)
+        ready = self.ready_on(machine) if metric == "steady" else None
+        steady = composed.parts if ready is None else ready.parts
+        setups = [a.setup_seconds if ready is None else 0.0 for a in self.arrangements]
+        rows = zip(self.wanted, setups, composed.parts, steady, strict=True)
         return [
-            _seconds(part, demand.need.repeat, arrangement.setup_seconds, metric)
-            for demand, arrangement, part in rows
+            _seconds(part, other, demand.need.repeat, setup, metric)
+            for demand, setup, part, other in rows
             if flow in (demand.flow, demand.need.name)
         ]
 
@@ -95,11 +105,11 @@ class Replay:
         )
 
 
-def _seconds(part: Part, repeat: int, setup: float, metric: str) -> float:
+def _seconds(part: Part, ready: Part, repeat: int, setup: float, metric: str) -> float:
     if metric == "first":
         return part.first - part.start
     if metric == "steady" and repeat > 1:
         return (part.finish - part.first) / (repeat - 1)
     if metric == "steady":
-        return part.first - part.start - setup
+        return ready.first - ready.start - setup
     return part.finish - part.start

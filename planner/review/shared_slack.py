@@ -118,11 +118,10 @@ def _limit(objective: Objective, replay: Replay) -> float:
 
 def _seconds(objective: Objective, replay: Replay, machine: Machine) -> float | None:
     """The time that the objective is about, on another machine."""
-    composed = replay.on(machine)
     if objective.metric == "makespan":
-        return composed.makespan
+        return replay.on(machine).makespan
     metric = "duration" if objective.metric == "rate" else objective.metric
-    return max(replay.times(composed, objective.subject, metric), default=None)
+    return max(replay.times(machine, objective.subject, metric), default=None)
 
 
 def _rounded_up(rate: float) -> float:
