@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from planner.engine.execute import execute
 from planner.errors import InfeasibleError, PlanError
 from planner.machine.schema import Machine
 from planner.machine.topology import Topology
@@ -221,3 +222,28 @@ def test_a_faster_link_is_never_slower_for_a_single_flow(rate: float, factor: fl
         return estimate(plan({"weights": load()}), Machine.model_validate(machine))
 
     assert predict(rate * factor).makespan_s <= predict(rate).makespan_s * 1.005
+
+
+def test_what_setups_keep_apart_meets_in_a_steady_run() -> None:
+    # Registering 4 GB at 5 GB/s takes 0.8 s, in which the other flow has the link to itself: 0.4 s
+    # each. With everything set up both begin together and share it: 0.8 s each.
+    host = one_gpu(setup={"register": 5e9})
+    own = {"from": "host0", "to": "gpu0", "size": 4 * GB, "chunk": MIB * 32, "workers": 1}
+    both = plan(
+        {
+            "pinned": own | {"memory": "pinned", "strategy": "pinned"},
+            "registered": own | {"strategy": "registered"},
+        }
+    )
+    predicted = estimate(both, host)
+    pinned, registered = predicted.flows
+    assert pinned.first_s == pytest.approx(0.4, rel=0.01)
+    assert registered.first_s == pytest.approx(1.2, rel=0.01)
+    assert [flow.steady_s for flow in predicted.flows] == pytest.approx([0.8, 0.8], rel=0.01)
+    # The virtual clock measures it so, too.
+    run = execute(both, host, estimate=predicted, backend="null", samples=1)
+    assert [flow.steady_s for flow in run.flows] == pytest.approx([0.8, 0.8], rel=0.01)
+    assert [flow.first_s for flow in run.flows] == pytest.approx([0.4, 1.2], rel=0.01)
+    # Alone a flow is as steady as its first repeat less the setup.
+    alone = plan({"registered": own | {"strategy": "registered"}})
+    assert estimate(alone, host).flows[0].steady_s == pytest.approx(0.4, rel=0.01)
