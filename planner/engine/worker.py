@@ -67,10 +67,11 @@ def operations_of(hands: Hands) -> list[Operation]:
     operations: list[Operation] = [_nothing] * DMA
     if hands.pool is not None:
         operations[POOL] = hands.pool
-    operations[WAIT] = _waiter(hands.lanes[:1])
-    operations[CLEAR] = _waiter(hands.lanes[1:])
+    lanes = [lane for lane in hands.lanes if lane not in hands.blocking]
+    operations[WAIT] = _waiter(lanes[:1])
+    operations[CLEAR] = _waiter(lanes[1:])
     for k, issue in enumerate(hands.issue):
-        operations.append(_follower(issue, hands.lanes[k], hands.lanes[k - 1]) if k else issue)
+        operations.append(_follower(issue, lanes[k], lanes[k - 1]) if k else issue)
     return operations
 
 

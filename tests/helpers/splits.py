@@ -14,6 +14,7 @@ from tests.helpers.schedules import LINKS
 SPLITS: dict[str, tuple[str, tuple[str, ...]]] = {
     "pinned": ("pinned", ("host0 pinned gpu0", "host0 pinned gpu1 + gpu1 peer gpu0")),
     "pageable": ("pageable", ("host0 staged gpu0", "host0 staged gpu1 + gpu1 peer gpu0")),
+    "by the driver": ("pageable", ("host0 pageable gpu0", "host0 pageable gpu1 + gpu1 peer gpu0")),
     "beside registered": (
         "pageable",
         ("host0 registered gpu0", "host0 staged gpu1 + gpu1 peer gpu0"),

@@ -154,16 +154,18 @@ class Hands:
     """One worker's part in a movement.
 
     `pool` serves a chunk itself; `lanes` are its ways to the engines, `issue` queues a chunk on
-    each. `leads` is, by slot, how far into the slot the chunk begins (direct reads read from a
-    block's start); `at` is the chunk that was last issued from each slot. `log` holds start and end
-    of each pool operation. `ahead` is what the worker registers on the way, `begin` what it does
-    before each run, `undo` what it gives back at the end.
+    each but those that are `blocking`: the worker calls the driver there, and nothing flies.
+    `leads` is, by slot, how far into the slot the chunk begins (direct reads read from a block's
+    start); `at` is the chunk that was last issued from each slot. `log` holds start and end of each
+    pool operation. `ahead` is what the worker registers on the way, `begin` what it does before
+    each run, `undo` what it gives back at the end.
     """
 
     number: int
     pool: Operation | None = None
     issue: list[Operation] = field(default_factory=list)
     lanes: list[Lane] = field(default_factory=list)
+    blocking: list[Lane] = field(default_factory=list)
     leads: list[int] = field(default_factory=list)
     at: list[int] = field(default_factory=list)
     log: list[float] = field(default_factory=list)

@@ -46,6 +46,7 @@ def driver(kind: Engine) -> Stage:
         source, target, sizes = needed(before), needed(after), bound.chunks.sizes
         lane = bound.backend.lane(kind, 1)
         hands.lanes.append(lane)
+        hands.blocking.append(lane)
         parts = source.parts if isinstance(source, Scattered) else None
 
         def copy(slot: int, chunk: int) -> None:

@@ -115,5 +115,7 @@ D2H_PREFETCH = Strategy(
     nothing,
     single=True,
     in_place=True,
+    # The bytes lie in the GPU's part of the same memory: nothing that came there on the way does.
+    starts=kinds("device"),
     ends=kinds("managed"),
 )

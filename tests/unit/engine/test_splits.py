@@ -124,7 +124,8 @@ def test_a_fault_on_the_detour_is_told_with_its_place(
 
         return run
 
-    inject(monkeypatch, FOLLOW, wrap)  # only the detour has a second engine
+    # Only the detour has a second engine, or an engine at all behind the driver's own copies.
+    inject(monkeypatch, DMA if name == "by the driver" else FOLLOW, wrap)
     hop = "gpu1 -> host0 \\(pinned\\)" if name == "out" else "gpu1 -> gpu0 \\(peer\\)"
     with pytest.raises(ExecutionError, match=f"flow f, hop {hop}, chunk .*the link is down") as e:
         run_split(name, 4000 * CHUNK, two_gpus(), EQUAL)
