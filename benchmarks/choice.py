@@ -107,13 +107,13 @@ class Pool:
     """
 
     def __init__(self) -> None:
-        self.free: dict[tuple[int, int | None], list[Kept]] = {}
+        self.free: dict[tuple[int, int | None, bool], list[Kept]] = {}
 
-    def take(self, size: int, *, lead: int | None = None) -> HostBuffer:
+    def take(self, size: int, *, lead: int | None = None, huge: bool = False) -> HostBuffer:
         """A buffer as `HostBuffer` makes it, perhaps one that was used before."""
-        waiting = self.free.setdefault((size, lead), [])
+        waiting = self.free.setdefault((size, lead, huge), [])
         if not waiting:
-            return Kept(size, lead, waiting)
+            return Kept(size, waiting, lead=lead, huge=huge)
         found = waiting.pop()
         found.pinned = False
         return found
@@ -131,8 +131,10 @@ class Kept(HostBuffer):
 
     __slots__ = ("_home", "_touched")
 
-    def __init__(self, size: int, lead: int | None, home: list[Kept]) -> None:
-        super().__init__(size, lead=lead)
+    def __init__(
+        self, size: int, home: list[Kept], *, lead: int | None = None, huge: bool = False
+    ) -> None:
+        super().__init__(size, lead=lead, huge=huge)
         self._home, self._touched = home, False
 
     def touch(self, threads: int = 1) -> None:

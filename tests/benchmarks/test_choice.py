@@ -10,6 +10,7 @@ import pytest
 from benchmarks.choice import HOPELESS, Pool, Trial, compete, plan_of, summary
 from benchmarks.choice_plans import plans
 from planner.engine.backends.host import HostBackend
+from planner.engine.memory import HUGE
 from planner.machine.load import load_machine
 from planner.machine.schema import Machine
 from planner.plan.schema import FileSource
@@ -94,6 +95,7 @@ def test_buffers_come_back_and_are_unmapped_in_the_end() -> None:
     assert not again.pinned
     assert pool.take(5000) is not one
     assert pool.take(5000, lead=3).address % 4096 == 3
+    assert pool.take(5000, huge=True).address % HUGE == 0
     again.close()
     pool.close()
     with pytest.raises(ValueError, match="released"):
