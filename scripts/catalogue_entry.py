@@ -64,9 +64,7 @@ def main() -> int:
     parser.add_argument("--machine", required=True, help="what was measured, for the provenance")
     options = parser.parse_args()
     found = load_machine(options.calibration)
-    sys.stdout.write(
-        dump_machine(entry(found, options.name, options.description, options.machine))
-    )
+    sys.stdout.write(dump_machine(entry(found, options.name, options.description, options.machine)))
     return 0
 
 

@@ -22,6 +22,9 @@ from planner.model.ways import Way, leaves_out, matches_pins, ways
 from planner.results import FlowSchedule, Rejected, SetupStep
 from planner.units import format_time
 
+DETOUR = 1.02
+"""What a way over another GPU must gain: less than two per cent is within the error of any
+measurement, and it takes that GPU's link and memory."""
 ROUNDING = 1 - 1e-9
 """A way is left out unsearched only if it is slower by more than sums are rounded."""
 
@@ -110,7 +113,7 @@ def decide(
     passed = {hop for way in all_ways for hop in way.hops} if need.pins.by_hop else set()
     fastest = float("inf")
     for least, order in _promises(all_ways, brief=brief):
-        if least * need.repeat * ROUNDING > fastest:
+        if least * need.repeat * ROUNDING > fastest * DETOUR:
             break
         way = all_ways[order]
         reason = leaves_out(way, need, passed)
@@ -132,9 +135,21 @@ def decide(
 
         raise no_way(topology, need, infeasible, applicable)
     found.sort(key=lambda row: (row[0], row[1]))
-    ranked = [candidate for _, _, candidate in found]
+    ranked = _straight_first(topology.machine, need, [candidate for _, _, candidate in found])
     infeasible.extend(piece_by_piece(need, ranked[0].way, ranked[0].duration(need.repeat)))
     return Decision(need, ranked[0], tuple(ranked[1:]), tuple(infeasible))
+
+
+def _straight_first(machine: Machine, need: Need, ranked: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates with a way over another GPU behind the best one that it gains little by."""
+
+    def passes_a_gpu(candidate: Candidate) -> bool:
+        return any(isinstance(machine.nodes[name], Hbm) for name in candidate.way.places[1:-1])
+
+    bound = ranked[0].duration(need.repeat) * DETOUR
+    near = [one for one in ranked if one.duration(need.repeat) <= bound]
+    best = next((one for one in near if not passes_a_gpu(one)), ranked[0])
+    return [best, *(one for one in ranked if one is not best)]
 
 
 def _promises(all_ways: Sequence[Way], *, brief: bool) -> list[tuple[float, int]]:
@@ -242,7 +257,9 @@ def _slower(candidate: Candidate, repeat: int, best: float) -> Rejected:
     setup = candidate.setup_seconds
     shape = max(candidate.shapes, key=lambda s: s.ring) if candidate.shapes else Shape(0)
     reason = f"takes {format_time(duration - best)} longer"
-    if duration - best <= EQUAL * best:
+    if duration < best * (1 - EQUAL):
+        reason = f"over another GPU it gains {format_time(best - duration)} only"
+    elif duration - best <= EQUAL * best:
         reason = "as quick, and listed later"
     elif repeat * candidate.steady < best <= duration:
         reason += f": its setup alone costs {format_time(setup)}"

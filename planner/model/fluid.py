@@ -19,6 +19,8 @@ from planner.model.pipeline import Stage
 from planner.model.strategies import Shape
 
 MIB = 1 << 20
+DISPATCH = ".dispatch"
+"""How the locks of a process are called, behind the memory that it moves bytes in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +102,15 @@ def _is_one_call(stages: Sequence[Stage]) -> bool:
 
 
 def _engines(stages: Sequence[Stage]) -> tuple[str, ...]:
-    """The servers at which outstanding bytes queue: the engines, where there are none the first."""
+    """The servers at which outstanding bytes queue: the engines, where there are none the first.
+
+    Chunks of rings also queue for the locks of the process that moves them, whichever engine they
+    go to: of two flows the one with more workers, or larger chunks, gets more through.
+    """
     own = [s for s in stages if not s.resource.endswith(".local")]
     engines = [s for s in own if s.kind == "engine"] or own[:1]
-    return tuple(dict.fromkeys(s.resource for s in engines))
+    locks = [name for s in own for name in s.charges if name.endswith(DISPATCH)]
+    return tuple(dict.fromkeys([*(s.resource for s in engines), *locks]))
 
 
 def _holds(stages: Sequence[Stage], shape: Shape) -> dict[str, float]:

@@ -22,9 +22,10 @@ COPY: Final = 16 * MIB
 """Bytes of one copy: nearly all rate."""
 BATCH: Final = 2
 """Copies that are issued together, so that the engine never waits for the next; at the least."""
-BATCH_S: Final = 5e-3
-"""Seconds of a batch. Between two batches their thread wakes up and wants the interpreter's lock,
-some 100 us with two of them: 2 % of 5 ms, but a sixth of two copies at 55 GB/s."""
+BATCH_S: Final = 15e-3
+"""Seconds of a batch. Between two batches their thread wakes up and wants the interpreter's lock:
+with batches of two copies (1.2 ms) two H200s seemed to share 86 GB/s on their way, with 5 ms 102,
+and flows of 8 GB really reached 107."""
 FULL: Final = 1.0
 """All of its time."""
 SHARED: Final = 0.98

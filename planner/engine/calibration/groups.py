@@ -327,7 +327,7 @@ class Plan:
         def make() -> list[Cell]:
             loads = [self.arena.loads(gpu) for gpu in self.gpus]
             pairs = list(combinations(range(len(self.gpus)), 2))
-            seconds = self.arena.scope.duplex_s / 2
+            seconds = self.arena.scope.duplex_s
             return list(duplex.neighbour_cells(loads, seconds, pairs))
 
         about = "several GPUs at once"

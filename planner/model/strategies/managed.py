@@ -91,6 +91,7 @@ MANAGED = Strategy(
     single=True,
     in_place=True,
     starts=kinds("pageable"),
+    ends=kinds("device"),  # what a kernel has not touched is not there, and cannot be handed on
     later_reads=_later,
 )
 H2D_PREFETCH = Strategy(
