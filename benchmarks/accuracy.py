@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import random
 import sys
 import tempfile
@@ -260,6 +261,8 @@ class Matrix:
         for prediction in order:
             if clock.spent() > until_s:
                 return
+            if not prediction.case.quiet:
+                os.sync()  # what the case before has written would be on its way to the disk
             try:
                 run = self._run(prediction)
             except Exception as error:  # noqa: BLE001 - one plan's failure must not lose the others
