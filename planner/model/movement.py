@@ -194,7 +194,7 @@ class Movement:
         for name in self.ring_hosts:
             host = nodes[name]
             if isinstance(host, Ram):
-                found.extend(ring_setup(host, shape.ring, combined=combined))
+                found.extend(ring_setup(host, shape.ring, shape.workers, combined=combined))
         return tuple(found)
 
     def hops(self, shape: Shape) -> tuple[Hop, ...]:
@@ -220,16 +220,19 @@ def first_touch(setup: Setup) -> float | None:
     return setup.touch_fresh or setup.touch_recycled
 
 
-def ring_setup(host: Ram, ring: int, *, combined: bool = False) -> tuple[SetupStep, ...]:
+def ring_setup(
+    host: Ram, ring: int, workers: int = 1, *, combined: bool = False
+) -> tuple[SetupStep, ...]:
     """Making a ring: workers start, touch their own slots together and register them.
 
-    A write-combined ring only the driver can allocate, which touches it with one thread.
+    They are woken for it one after another, which is most of the time of a small ring. A
+    write-combined ring only the driver can allocate, which touches it with one thread.
     """
     setup = host.setup
     start = step(START, 0, None, setup.workers)
     if combined and setup.host_alloc is not None:
         return steps(start, step("allocate the write-combined ring", ring, setup.host_alloc))
-    return steps(start, *_pinned(setup, ring, "ring"))
+    return steps(start, *_pinned(setup, ring, "ring", (workers - 1) * setup.wake))
 
 
 def buffer_setup(host: Ram, size: int, *, pinned: bool) -> tuple[SetupStep, ...]:
@@ -239,11 +242,14 @@ def buffer_setup(host: Ram, size: int, *, pinned: bool) -> tuple[SetupStep, ...]
     return steps(step("touch the buffer", size, first_touch(host.setup)))
 
 
-def _pinned(setup: Setup, size: int, what: str) -> tuple[SetupStep | None, ...]:
-    """Pinned memory: touched by all and registered, or the driver's own where that is all known."""
+def _pinned(setup: Setup, size: int, what: str, woken: float = 0.0) -> tuple[SetupStep | None, ...]:
+    """Pinned memory: touched by all and registered, or the driver's own where that is all known.
+
+    `woken` are seconds until all are at it.
+    """
     if setup.register_rate is None and setup.host_alloc is not None:
         return (step(f"allocate the pinned {what}", size, setup.host_alloc),)
     return (
-        step(f"touch the {what}", size, first_touch(setup)),
+        step(f"touch the {what}", size, first_touch(setup), woken),
         step(f"register the {what}", size, setup.register_rate, setup.register_latency),
     )
