@@ -41,9 +41,9 @@ def test_the_interpreter_is_taken_in_turn() -> None:
     assert small.cause == "issue_overhead"
 
 
-def test_a_turn_beside_dma_is_taken_only_where_workers_crowd() -> None:
+def test_a_turn_is_taken_only_where_workers_crowd() -> None:
     # 10 us of Python and 70 us a turn: 1 MB takes its copy of 0.5 ms and 10 us, since eight turns
-    # are 0.56 ms only when all come at once; beside DMA that is what is left of the pace.
+    # are 0.56 ms only when all come at once; there that is what is left of the pace.
     crowded = table(per_chunk=10e-6).model_copy(update={"turn": 70e-6})
     shape = Shape(10**6, 2, 8)
     beside = copy_stage(crossing(), crowded, shape, MIB, dma=True)
@@ -52,9 +52,10 @@ def test_a_turn_beside_dma_is_taken_only_where_workers_crowd() -> None:
     assert beside.charges["host0.dispatch"] == pytest.approx(70e-6 / 10**6)
     # 2 MB take 1.01 ms: no turn is waited for.
     assert beside.seconds(2 * 10**6) == pytest.approx(1.01e-3)
-    # Without DMA nobody waits for an engine, and the lock is not handed over.
+    # Without DMA the lock goes from hand to hand as well: 32 workers on 256 KiB of a cached file
+    # reached 18 GB/s where their copies alone would have reached 67 (H200 machine).
     plain = copy_stage(crossing(), crowded, shape, MIB, dma=False)
-    assert plain.seconds(10**6) == pytest.approx(0.51e-3)
+    assert plain.seconds(10**6) == pytest.approx(0.56e-3)
 
 
 def test_pieces_are_gathered_under_the_same_lock() -> None:
