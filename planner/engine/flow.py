@@ -28,7 +28,7 @@ from planner.engine.lines import (
 )
 from planner.engine.memory import HostBuffer, Mapped, Mapping
 from planner.engine.pace import FREE, Pace
-from planner.engine.paid import merged, step_since
+from planner.engine.paid import between, merged, step_since
 from planner.engine.places import DevicePlace, HostPlace, MappedPlace, Place
 from planner.engine.route import Route, route_of
 from planner.engine.team import Team
@@ -101,9 +101,11 @@ class FlowRunner:
             copy.begin(begun)
         setup = self._start_team() if fresh else []
         moves: list[Moved] = []
-        first_end, paused = begun, 0.0
+        first_end, paused, waited = begun, 0.0, 0.0
         for turn in range(self.repeat):
+            asked = perf_counter()
             pace.enter(turn)
+            waited = waited if turn else perf_counter() - asked
             self._turn(turn)
             if turn:
                 pause = perf_counter()
@@ -117,8 +119,10 @@ class FlowRunner:
                 moves[-1] = self.in_place.after(self.transfers[-1], moves[-1])
                 moves[-1] = brought_to_disk(self.ends.target, self.schedule.flow, moves[-1])
             self.done_bytes += self.schedule.size_bytes
-            if turn == 0:
-                first_end = moves[-1].end if moves else begun
+            if turn == 0 and moves:
+                first_end = moves[-1].end
+                if fresh and not self.copies:
+                    setup += between(begun, first_end, waited, setup, moves)
             pace.leave()
         start = begun if setup or self.copied or not moves else moves[0].start
         end = moves[-1].end if moves else start

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from time import perf_counter
 
+from planner.engine.transfer import Moved
+from planner.model.movement import READY
 from planner.results import SetupStep
 
 
@@ -23,6 +25,15 @@ def merged(steps: Sequence[SetupStep]) -> tuple[SetupStep, ...]:
         }
         found[step.name] = known.model_copy(update=update)
     return tuple(found.values())
+
+
+def between(
+    begun: float, end: float, waited: float, setup: Sequence[SetupStep], moves: Sequence[Moved]
+) -> list[SetupStep]:
+    """The step of what the program did between the timed steps and the moves of a first repeat."""
+    told = sum(step.duration_s for step in setup) + sum(m.end - m.start for m in moves)
+    left = end - begun - waited - told
+    return [SetupStep(name=READY, duration_s=left)] if left > 0 else []
 
 
 def step_since(name: str, start: float, size: int) -> SetupStep:

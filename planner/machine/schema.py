@@ -83,8 +83,9 @@ class Setup(_Strict):
     allocates, touches and pins in one driver call. `map_latency` is mapping a file, `map_touch` the
     touch of a cached file's mapping (minor page faults), which threads take in turn. A flow's
     workers take `start` for the first, `worker` for each other one and `lane` for each stream with
-    its events; `workers` is all of it for a pool with a ring, where only the whole is known. `wake`
-    is what each worker after the first adds to every run until all are at it.
+    its events, and `ready` is what the program does between these steps before the first byte;
+    `workers` is all of it for a pool with a ring, where only the whole is known. `wake` is what
+    each worker after the first adds to every run until all are at it.
     """
 
     touch_fresh: BytesPerSecond | None = None
@@ -101,6 +102,7 @@ class Setup(_Strict):
     start: Seconds = 0.0
     worker: Seconds = 0.0
     lane: Seconds = 0.0
+    ready: Seconds = 0.0
     wake: Seconds = 0.0
     spread: float | None = Field(default=None, ge=0)
     source: str | None = None

@@ -12,7 +12,7 @@ from planner.machine.schema import Hbm, Machine, Ram
 from planner.machine.topology import Topology
 from planner.model.fits import does_not_fit
 from planner.model.known import choose_shape
-from planner.model.movement import START, Movement, buffer_setup
+from planner.model.movement import READY, START, Movement, buffer_setup
 from planner.model.need import Need
 from planner.model.pieces import piece_by_piece
 from planner.model.shapes import Choice
@@ -244,7 +244,11 @@ def _team(way: Way, shapes: Sequence[Shape], found: list[SetupStep]) -> tuple[Se
     pool = max((one.duration_s for one in pools), default=0.0)
     lanes = sum(shape.workers * sum(s.kind == "engine" for s in stages) for stages, shape in moving)
     start = pool + setup.start + (workers - 1) * setup.worker
-    return steps(step(START, 0, None, start), step("open the lanes", 0, None, lanes * setup.lane))
+    return steps(
+        step(START, 0, None, start),
+        step("open the lanes", 0, None, lanes * setup.lane),
+        step(READY, 0, None, setup.ready),
+    )
 
 
 EQUAL = 1e-9

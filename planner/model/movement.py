@@ -21,6 +21,8 @@ START: Final = "start the workers"
 """Name of the step that every flow pays, with a ring or without."""
 WAKE: Final = "wake engine and link"
 """Name of the step that the first run after a pause pays; measured it is in the first copy."""
+READY: Final = "make the movement ready"
+"""Name of the step between the others: what the program does before the first byte moves."""
 MOST_FOLLOWED: Final = 1 << 22
 """Chunks that are followed one by one: 16 TiB of 4 MiB. Beyond, the last ones change nothing."""
 

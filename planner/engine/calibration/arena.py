@@ -18,7 +18,7 @@ import psutil
 
 from planner.engine import pagecache
 from planner.engine.backends.base import Backend
-from planner.engine.calibration import copies, disk, lone, tables
+from planner.engine.calibration import copies, disk, first, lone, tables
 from planner.engine.calibration.copies import Walk
 from planner.engine.calibration.costs import timed
 from planner.engine.calibration.device import THREADS, DeviceBench, Memory
@@ -36,7 +36,7 @@ from planner.engine.progress import Progress
 from planner.engine.scratch import Scratch, require_space
 from planner.engine.team import Team
 from planner.engine.waits import Stop
-from planner.machine.schema import CopyName
+from planner.machine.schema import CopyName, Machine
 from planner.plan.schema import FileSource
 
 MIB: Final = 1 << 20
@@ -112,6 +112,12 @@ class Arena:
         """The driver's copies of ordinary memory."""
         device = self.devices[gpu]
         return Pageable(self.bench, gpu, self.pageable, device, self.pinned, self.undo)
+
+    def ready_cell(self, machine: Machine) -> Cell:
+        """The cell of what a flow takes before its first byte, beside its other setup."""
+        name = f"h2d{min(self.devices)}"
+        _, walk = self.walk_of(name)
+        return Cell(("setup", "ready", lone.SIZE), first.First(self.bench.backend, machine, walk))
 
     def refinement(self) -> copies.Refinement:
         """What looks for sizes between those of curves."""

@@ -236,6 +236,7 @@ def setup_of(cells: Sequence[Cell]) -> Setup:
         start=start,
         worker=worker,
         lane=seen["lane"][1].median if "lane" in seen else 0.0,
+        ready=seen["ready"][1].median if "ready" in seen else 0.0,
         wake=_wake(own),
         spread=typical(found.spread for _, found, _ in seen.values()),
     )

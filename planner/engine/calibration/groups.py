@@ -224,6 +224,7 @@ class Plan:
 
         def make() -> list[Cell]:
             return [
+                *([] if k else [self.arena.ready_cell(self.machine())]),
                 *allocation_cells(self.device, gpu),
                 *self.arena.curve_cells(f"local{gpu}", scope.peer, scope.queued),
                 *self.arena.lone_cells(f"local{gpu}"),
