@@ -15,6 +15,7 @@ from planner.engine.strategies.base import cut_pages
 from planner.engine.strategies.write_combined import remark
 from planner.engine.touch import Touch
 from planner.errors import InfeasibleError, UnavailableError, VerificationError
+from planner.model.movement import READY
 from tests.helpers.machines import MIB, every_way
 from tests.helpers.schedules import KIB, noise_file, run_way
 from tests.helpers.splits import SPLITS, run_split
@@ -130,16 +131,17 @@ def test_every_repeat_of_managed_memory_begins_on_the_host(
 def test_what_is_paid_once_has_the_steps_of_the_model() -> None:
     names = [step.name for step in run_way("faults in", MIB, every_way()).flows[0].setup]
     assert names[:3] == ["start the workers", "touch the managed buffer", "copy into it"]
-    assert names[3:] == ["open the lanes"]
+    assert names[3:] == ["open the lanes", READY]
     names = [step.name for step in run_way("zero-copy in", MIB, every_way()).flows[0].setup]
     assert names[:2] == ["start the workers", "register the buffer"]
-    assert names[2:] == ["open the lanes", "unregister the buffer"]
+    assert names[2:] == ["open the lanes", READY, "unregister the buffer"]
     flow = run_way("combined in", MIB, every_way(), shape=(CHUNK, 2, 2)).flows[0]
     assert [step.name for step in flow.setup] == [
         "start the workers",
         "allocate gpu0",
         "allocate the write-combined ring",
         "open the lanes",
+        READY,
     ]
     assert flow.pinned_bytes == 4 * CHUNK
 

@@ -11,6 +11,7 @@ import pytest
 from planner.engine.execute import execute
 from planner.errors import InputError
 from planner.model.estimate import estimate
+from planner.model.movement import READY
 from planner.plan.schema import Plan
 from planner.results import Run
 from tests.helpers.machines import MIB, one_gpu, two_gpus
@@ -105,7 +106,7 @@ def test_the_first_run_is_kept_apart_from_the_samples() -> None:
     assert (len(flow.samples_s), run.samples, run.warmup) == (3, 3, 2)
     names = [step.name for step in flow.setup]
     assert names[:2] == ["start the workers", "allocate gpu0"]
-    assert names[2:] == ["touch the ring", "register the ring", "open the lanes"]
+    assert names[2:] == ["touch the ring", "register the ring", "open the lanes", READY]
     # ring = 2 workers * 2 slots * 1 MiB
     assert [step.size_bytes for step in flow.setup[2:4]] == [4 * MIB, 4 * MIB]
     assert flow.first_s >= sum(step.duration_s for step in flow.setup)
@@ -125,7 +126,8 @@ def test_repeats_pay_the_setup_once() -> None:
 def test_registering_for_one_load_includes_giving_back() -> None:
     flow = run_way("registered in", 4 * MIB, one_gpu()).flows[0]
     names = [step.name for step in flow.setup]
-    assert names[-3:] == ["register the buffer", "open the lanes", "unregister the buffer"]
+    assert names[-4:-1] == ["register the buffer", "open the lanes", READY]
+    assert names[-1] == "unregister the buffer"
     assert flow.pinned_bytes == 4 * MIB
 
 

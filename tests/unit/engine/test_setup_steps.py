@@ -35,6 +35,7 @@ def machine() -> Machine:
         "start": 1e-4,
         "worker": 2e-4,
         "lane": 5e-5,
+        "ready": 2e-4,
     }
     for gpu in ("gpu0", "gpu1"):
         tree["nodes"][gpu]["allocate"] = affine(1e12, 1e-4)
