@@ -235,7 +235,8 @@ def _together(topology: Topology, need: Need, lanes: Sequence[Lane]) -> Arrangem
     """All lanes side by side; copy engines take chunks of one size, the best for all together."""
     if any(_is_pooled(lane) for lane in lanes):
         return _side_by_side(topology, need, lanes)
-    found = [_side_by_side(topology, need, lanes, chunk) for chunk in CHUNKS]
+    chunks = CHUNKS if need.pins.chunk is None else (need.pins.chunk,)
+    found = [_side_by_side(topology, need, lanes, chunk) for chunk in chunks]
     there = [arrangement for arrangement in found if arrangement is not None]
     return min(there, key=_seconds, default=None)
 
@@ -252,8 +253,6 @@ def _side_by_side(
     topology: Topology, need: Need, lanes: Sequence[Lane], wanted: int | None = None
 ) -> Arrangement | None:
     """The lanes with cores and pinned memory divided, whole copies cut into chunks."""
-    if need.pins.chunk is not None:
-        wanted = None
     own = replace(
         need,
         cores=max(1, need.cores // len(lanes)),

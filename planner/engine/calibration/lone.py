@@ -15,17 +15,12 @@ from planner.engine.awake import Waker
 from planner.engine.backends.base import Backend, DeviceBuffer
 from planner.engine.calibration.copies import Walk, curve_of
 from planner.engine.calibration.device import Memory, engine_for
-from planner.engine.calibration.pause import after_pause
+from planner.engine.calibration.once import Move, Once
 from planner.engine.calibration.rounds import Cell
 from planner.engine.memory import HostBuffer, copy_memory
 from planner.engine.places import DevicePlace, HostPlace, Place
-from planner.engine.route import Route
 from planner.engine.strategies.host_gpu import driver, engine
-from planner.engine.team import Team
-from planner.engine.transfer import Line, Transfer
-from planner.engine.waits import Stop
 from planner.machine.curve import Curve
-from planner.results import Hop
 
 SIZE: Final = 256 << 10
 """Bytes of the copy: 5 us at 55 GB/s, so that a rate that is 10 % off changes nothing."""
@@ -35,68 +30,35 @@ runs of a plan bytes are verified, and sources written."""
 
 
 class Lone:
-    """A movement of one small copy, made ready."""
+    """A movement of one small copy, made ready to be run `asleep` and `awake`."""
 
     def __init__(self, backend: Backend, gpu: int, walk: Walk) -> None:
         target, source = cast("Memory", walk.target), cast("Memory", walk.source)
-        size = min(SIZE, target.size, source.size)
+        self.size = min(SIZE, target.size, source.size)
         kind = engine_for(gpu, target, source)
         host = target if target.gpu < 0 else source
         ordinary = host.gpu < 0 and not host.pinned
-        hop = Hop(
-            link="",
-            start="source",
-            end="target",
-            strategy="pageable" if ordinary else "pinned",
-            chunk_bytes=size,
-            depth=1,
-            workers=1,
-            coupled=False,
-        )
-        stage = driver(kind) if ordinary else engine(kind)
-        line = Line(
-            "calibration",
-            size,
-            (Route((hop,), (stage,), (0,), ()),),
-            _place(source),
-            _place(target),
-        )
-        stop = Stop()
-        backend.attach(gpu)
-        self.size = size
-        self._backend, self._gpu = backend, gpu
-        self._team = Team(1, stop, "calibration")
-        self._transfer = Transfer(backend, self._team, stop, line)
-        self._transfer.prepare()
+        name, stage = ("pageable", driver(kind)) if ordinary else ("pinned", engine(kind))
+        move = Move(name, (stage,), _place(source), _place(target), self.size)
         self._waker = Waker(backend)
         self._swept = HostBuffer(2 * SWEPT)
         self._swept.touch()
-        self._go()
-
-    def asleep(self) -> float:
-        """Seconds of the run of one copy after a pause, in a thread of its own as flows have it."""
-        self._sweep()
-        return after_pause(self._backend, self._gpu, self._go)
-
-    def awake(self) -> float:
-        """The same with the engine woken right before."""
-        self._sweep()
-        engines = self._transfer.engines()
-        return after_pause(self._backend, self._gpu, self._go, lambda: self._waker(engines))
+        self.asleep = Once(backend, gpu, move, None, self._sweep)
+        """Its run after a pause."""
+        self.awake = Once(backend, gpu, move, self._waker, self._sweep)
+        """Its run with the engine woken right before."""
+        for run in (self.asleep, self.awake):
+            run()  # the first run pays for what is made once
 
     def _sweep(self) -> None:
         address = self._swept.address
         copy_memory(address + SWEPT, address, SWEPT)
 
-    def _go(self) -> float:
-        moved = self._transfer.run()
-        return moved.end - moved.start
-
     def close(self) -> None:
-        """Give lane and memory back."""
+        """Give lanes and memory back."""
         self._waker.close()
-        self._transfer.close()
-        self._team.close()
+        self.asleep.close()
+        self.awake.close()
         self._swept.close()
 
 
