@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from planner.machine.discover_gpus import load_nvml
+from planner.machine.discover_gpus import asked, load_nvml
 from planner.machine.discover_health import Health, health_of
 from planner.machine.discover_pairs import GpuPair, NvLinks, links_of, pairs_of
 
@@ -33,20 +33,7 @@ class GpuDetails:
 
 def read_details(nvml: Callable[[], Any] = load_nvml) -> GpuDetails:
     """What the driver says, or the reason why it says nothing."""
-    try:
-        library = nvml()
-    except ImportError as error:
-        return GpuDetails(reason=f"the package nvidia-ml-py cannot be imported: {error}")
-    try:
-        library.nvmlInit()
-    except library.NVMLError as error:
-        return GpuDetails(reason=f"the NVIDIA driver does not answer: {error}")
-    try:
-        return _read(library)
-    except library.NVMLError as error:
-        return GpuDetails(reason=f"the NVIDIA driver failed while it was asked: {error}")
-    finally:
-        library.nvmlShutdown()
+    return asked(nvml, _read, lambda reason: GpuDetails(reason=reason))
 
 
 def _read(library: Any) -> GpuDetails:

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from planner.machine.system import read_text
+
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +48,36 @@ def load_nvml() -> Any:
     return import_module("pynvml")
 
 
-def read_gpus(root: Path, nvml: Callable[[], Any] = load_nvml) -> Gpus:
-    """What the driver shows, or none and the reason."""
+def asked(
+    nvml: Callable[[], Any], read: Callable[[Any], _Found], without: Callable[[str], _Found]
+) -> _Found:
+    """What `read` finds in the library, opened for it; `without` a reason where it cannot look."""
     try:
         library = nvml()
     except ImportError as error:
-        return Gpus(reason=f"the package nvidia-ml-py cannot be imported: {error}")
+        return without(f"the package nvidia-ml-py cannot be imported: {error}")
     try:
         library.nvmlInit()
     except library.NVMLError as error:
-        return Gpus(reason=f"the NVIDIA driver does not answer: {error}")
+        return without(f"the NVIDIA driver does not answer: {error}")
     try:
+        return read(library)
+    except library.NVMLError as error:
+        return without(f"the NVIDIA driver failed while it was asked: {error}")
+    finally:
+        library.nvmlShutdown()
+
+
+def read_gpus(root: Path, nvml: Callable[[], Any] = load_nvml) -> Gpus:
+    """What the driver shows, or none and the reason."""
+
+    def read(library: Any) -> Gpus:
         driver = _text(library.nvmlSystemGetDriverVersion())
         count = library.nvmlDeviceGetCount()
         gpus = tuple(_read(library, root, index) for index in range(count))
-    except library.NVMLError as error:
-        return Gpus(reason=f"the NVIDIA driver failed while it was asked: {error}")
-    finally:
-        library.nvmlShutdown()
-    return Gpus(gpus, driver, None if gpus else "the NVIDIA driver shows no GPU")
+        return Gpus(gpus, driver, None if gpus else "the NVIDIA driver shows no GPU")
+
+    return asked(nvml, read, lambda reason: Gpus(reason=reason))
 
 
 def _read(library: Any, root: Path, index: int) -> Gpu:
