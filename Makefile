@@ -40,7 +40,7 @@ lint: $(DEVELOPED)
 	$(BIN)/mypy $(CODE)
 
 unit: $(DEVELOPED) browser
-	$(BIN)/python -m pytest -q -n auto --dist worksteal
+	$(BIN)/python -m pytest -q -n auto --dist worksteal --hypothesis-profile same
 
 browser: $(DEVELOPED)
 	$(BIN)/python scripts/install_browser.py

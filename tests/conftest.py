@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.helpers.golden import Golden
 
 # Transcripts are as wide as a report is designed for, whatever terminal the tests run in.
 TERMINAL_COLUMNS = "100"
+
+# A busy computer is no fault of the code, so no example has a time limit. `make test` looks at the
+# same examples every time; a bare `pytest` looks for new ones.
+settings.register_profile("new", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", settings.get_profile("new"), derandomize=True)
+settings.load_profile("new")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -182,7 +182,7 @@ def _shapes(movement: Movement, need: Need) -> tuple[Shape, ...]:
     elif not movement.has_pool:
         workers = _pinned(pins.workers, (1, 2))  # engines need no more than somebody who issues
     # Beyond what the largest grid point needs more bytes make no difference.
-    enough = min(movement.size, max(chunks) * max(workers, default=1))
+    enough = min(movement.size, max(chunks) * max(workers, default=1) + 1)
     return _grid(tuple(chunks), tuple(depths), tuple(workers), enough)
 
 
@@ -190,13 +190,13 @@ def _shapes(movement: Movement, need: Need) -> tuple[Shape, ...]:
 def _grid(
     chunks: tuple[int, ...], depths: tuple[int, ...], workers: tuple[int, ...], size: int
 ) -> tuple[Shape, ...]:
-    """Every shape of the grid but those with more slots than `size` bytes have chunks."""
+    """Every shape of the grid but those with workers, or slots of a lone chunk, that stay empty."""
     return tuple(
         Shape(chunk, depth, count)
         for chunk in chunks
         for depth in depths
         for count in workers
-        if count == 1 or (count - 1) * chunk < size
+        if (count == 1 or (count - 1) * chunk < size) and (depth == min(depths) or chunk < size)
     )
 
 
