@@ -15,7 +15,7 @@ from planner.errors import InputError, PlannerError
 from planner.files import is_given
 from planner.plan.schema import Plan
 from planner.results import Estimate, FlowSchedule, Hop
-from planner.review.embedded import embedded
+from planner.review.embedded import embedded, is_page, no_result_in
 from planner.review.not_json import not_json
 from planner.units import format_size
 
@@ -33,7 +33,7 @@ _OURS: Final = re.compile(r'\s*\{\s*"format"\s*:\s*"planner\.')
 def result_in(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """The body of the result that a JSON file or a report holds, or `None` for anything else.
 
-    Raises `InputError` for a result whose JSON is broken.
+    Raises `InputError` for a result whose JSON is broken, and for a page that holds no result.
     """
     file = Path(path)
     try:
@@ -44,14 +44,19 @@ def result_in(path: str | os.PathLike[str]) -> dict[str, Any] | None:
             first = opened.read(64).lstrip()[:1]
         if first not in (b"{", b"<"):
             return None
-        text = file.read_text(encoding="utf-8")
-        stated = text if first == b"{" else embedded(text) or "null"
+        # A page may be cut off inside a character; of a plan its reader says where.
+        errors = "replace" if first == b"<" else "strict"
+        text = file.read_text(encoding="utf-8", errors=errors)
     except (OSError, ValueError):
         return None  # the plan reader says what is wrong with it, and where
+    page = is_page(text)
+    stated = embedded(text) if page else text
+    if stated is None:
+        raise no_result_in(path, text)
     try:
         body = json.loads(stated)
     except (ValueError, RecursionError) as error:
-        if isinstance(error, json.JSONDecodeError) and _OURS.match(stated):
+        if isinstance(error, json.JSONDecodeError) and (page or _OURS.match(stated)):
             raise not_json(path, stated, error, hint=_RERUN) from error
         return None  # likewise
     if not isinstance(body, dict) or not str(body.get("format", "")).startswith("planner."):

@@ -14,7 +14,7 @@ from planner.files import is_given, read_bytes
 from planner.results import FORMATS, Estimate, Run
 from planner.results.diff import Diff
 from planner.review.compare import compare
-from planner.review.embedded import embedded
+from planner.review.embedded import embedded, no_result_in
 from planner.review.gate import Limit, parse_limit
 from planner.review.not_json import not_json
 from planner.units import UnitError
@@ -153,8 +153,5 @@ def _embedded(text: str, path: str | os.PathLike[str]) -> str:
     """The JSON that a report carries."""
     found = embedded(text)
     if found is None:
-        raise InputError(
-            f"{path} is HTML, but no report of planner: no result lies in it",
-            hint="`planner report RESULT -o FILE` writes one that can be read back",
-        )
+        raise no_result_in(path, text)
     return found

@@ -12,7 +12,9 @@ from planner.errors import ExitCode, InputError, PlanError
 from planner.plan.load import loads_plan
 from planner.results import Estimate
 from planner.review import answers, inputs, saved
+from planner.review.sides import read_side
 from tests.helpers import results
+from tests.helpers.pages import page_of
 
 PLAN = """\
 version: 1
@@ -102,6 +104,44 @@ def test_a_result_that_is_broken_inside_is_told_where(
         saved.saved_estimate(file)
     place = f"line {len(lines)}, column {len(lines[-1])}"
     assert caught.value.message == f"{file} is not JSON: {told} in {place}"
+
+
+@pytest.fixture(scope="module")
+def page(made: Estimate) -> str:
+    return page_of(made)
+
+
+@pytest.mark.parametrize(
+    "behind", ['name="generator" content="planner ', "<main", "planner-result"]
+)
+def test_a_report_that_is_cut_off_is_said_to_be(tmp_path: Path, page: str, behind: str) -> None:
+    """Not taken for a plan, wherever it stops: in the head, between sections, in the result."""
+    file = tmp_path / "r.html"
+    file.write_text(page[: page.index(behind) + 200], encoding="utf-8")
+    for read in (saved.saved_estimate, inputs.read_plan, read_side):
+        with pytest.raises(InputError, match="is cut off") as caught:
+            read(file)
+        assert str(file) in caught.value.message
+        assert caught.value.hint
+
+
+def test_a_report_may_stop_anywhere(tmp_path: Path, page: str) -> None:
+    """Where the result begins, and inside a character of several bytes."""
+    begin = page.index('id="planner-result"')
+    raw = page.encode()
+    wide = next(at for at, byte in enumerate(raw) if byte >= 0xC0) + 1
+    file = tmp_path / "r.html"
+    for text in (*(page[:at].encode() for at in range(begin, begin + 40)), raw[:wide]):
+        file.write_bytes(text)
+        with pytest.raises(InputError, match="is cut off"):
+            saved.saved_estimate(file)
+
+
+def test_another_page_is_no_plan(tmp_path: Path) -> None:
+    file = tmp_path / "p.html"
+    file.write_text("<html><body>a page</body></html>", encoding="utf-8")
+    with pytest.raises(InputError, match="is HTML, but no report of planner"):
+        inputs.read_plan(file)
 
 
 @pytest.mark.parametrize("kind", ["estimate", "run"])
