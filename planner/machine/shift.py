@@ -87,6 +87,7 @@ class _Shift:
                 "setup": self.setup(node.setup, node.source),
                 **priced,
                 "issue": node.issue * factor,
+                "turn": None if node.turn is None else node.turn * factor,
                 "cipher": None if node.cipher is None else node.cipher / factor,
             }
             return node.model_copy(update=update)

@@ -71,6 +71,7 @@ _MACHINE: Final[dict[str, tuple[str, Any]]] = {
     "*.rings": ("Ring sizes in bytes that were measured", ["8MiB", "64MiB"]),
     "*.rates": ("Bytes/s of all workers together: a row for each number of workers", [["6GB/s"]]),
     "*.beside_dma": ("Share of the rate that is left while copy engines are at work", [0.9]),
+    "Ram.turn": ("Seconds that a chunk holds the interpreter's lock without copy engines", "15us"),
     "*.turn": ("Seconds that a chunk holds the locks beside copy engines, in turn", "70us"),
     "*.one_slot": (
         "Share of the pace with one slot a worker, copies and engine equally fast",

@@ -18,7 +18,7 @@ import psutil
 
 from planner.engine import pagecache
 from planner.engine.backends.base import Backend
-from planner.engine.calibration import copies, disk, first, lone, tables
+from planner.engine.calibration import copies, crowd, disk, first, lone, tables
 from planner.engine.calibration.copies import Walk
 from planner.engine.calibration.costs import timed
 from planner.engine.calibration.device import THREADS, DeviceBench, Memory
@@ -150,6 +150,11 @@ class Arena:
             return []
         found = [tables.per_chunk_cell(copy, self.sides[copy].side, ring)]
         return [*found, tables.per_piece_cell(copy, ring)] if copy in GATHERED else found
+
+    def crowd_cells(self) -> list[Cell]:
+        """What a turn at the interpreter's lock takes, no engine at work."""
+        target, cores = self.pageable.owner, self.team.size
+        return crowd.cells(self.bench.backend, self.file, target, cores, self.undo)
 
     def stock(self) -> Stock:
         """What joint runs move."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 from planner.engine.calibration import cold_curves, costs, duplex, in_place, tables
 from planner.engine.calibration.combined import PLAIN
 from planner.engine.calibration.copies import curve_of, queued_rate
+from planner.engine.calibration.crowd import turn_of
 from planner.engine.calibration.degraded import link_warning
 from planner.engine.calibration.lone import rested
 from planner.engine.calibration.ports import ports_of
@@ -182,6 +183,7 @@ def _host(found: Found) -> Ram:
         copy_rates=rates,
         setup=costs.setup_of(found.cells),
         issue=found.value("issue", found.gpus[0]) or 0.0,
+        turn=turn_of(found.cells),
         register_ahead=curve_of("register_ahead", found.cells),
         register_helped=curve_of("register_helped", found.cells),
         register_memory=curve_of("register_memory", found.cells),

@@ -158,6 +158,7 @@ class Plan:
                 return [
                     *self.arena.table_cells(copy, self.axes[copy], self.arena.scope.slice_s),
                     *self.arena.overhead_cells(copy),
+                    *(self.arena.crowd_cells() if copy == "file" else ()),
                 ]
 
             # New pages of the page cache come slowly, and there are fewer cells.

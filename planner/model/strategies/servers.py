@@ -119,16 +119,18 @@ def copy_stage(
     and nobody has measured more. What the interpreter needs for a chunk, and for each scattered
     piece in it, holds its lock: the workers take turns there, and with those of all other flows, so
     below some size of chunk that alone sets the pace. A turn takes longer than that, since the lock
-    is handed to a thread that has to wake up. It is measured beside DMA, where it takes most (15 to
-    20 us of 80 were seen without); and it counts only where workers crowd at the lock, so a chunk
-    of few workers, or a big one, does not take that time on top.
+    is handed to a thread that has to wake up. Beside DMA the driver's locks are taken in turn, too,
+    so there the table says what a turn takes, elsewhere the host does (80 and 15 us on one H200
+    machine); a host that does not is taken to be as slow as beside DMA. A turn counts only where
+    workers crowd at the lock, so a chunk of few workers, or a big one, does not take that time on
+    top.
     """
     faults = fault_time(crossing)
     chunk = min(shape.chunk, max(1, crossing.size))
 
     def make() -> Stage:
         capacity = table.rate(shape.workers, ring, beside_dma=dma)
-        own = table if dma else table.model_copy(update={"one_slot": 1.0})
+        own = table if dma else _without_dma(table, crossing.ram)
         return _copies(crossing, own, shape.workers, chunk, capacity=capacity, faults=faults)
 
     if crossing.pieces:
@@ -138,6 +140,12 @@ def copy_stage(
 
 
 _pools = Remembered()
+
+
+def _without_dma(table: CopyTable, host: Ram) -> CopyTable:
+    """The table where nobody waits for an engine, nor for the driver."""
+    turn = table.turn if host.turn is None else host.turn
+    return table.model_copy(update={"one_slot": 1.0, "turn": turn})
 
 
 def _copies(

@@ -53,9 +53,26 @@ def test_a_turn_is_taken_only_where_workers_crowd() -> None:
     # 2 MB take 1.01 ms: no turn is waited for.
     assert beside.seconds(2 * 10**6) == pytest.approx(1.01e-3)
     # Without DMA the lock goes from hand to hand as well: 32 workers on 256 KiB of a cached file
-    # reached 18 GB/s where their copies alone would have reached 67 (H200 machine).
+    # reached 18 GB/s where their copies alone would have reached 67 (H200 machine). Who has not
+    # measured that takes the turn beside DMA for it.
     plain = copy_stage(crossing(), crowded, shape, MIB, dma=False)
     assert plain.seconds(10**6) == pytest.approx(0.56e-3)
+
+
+def test_a_turn_without_dma_is_the_host_s_own() -> None:
+    # The table's 70 us hold the driver's locks, too. 100 KB take eight workers 50 us of copying and
+    # 10 us of Python, or eight turns of 15 us at the interpreter's lock.
+    crowded = table(per_chunk=10e-6).model_copy(update={"turn": 70e-6})
+    tree = one_gpu().model_dump(mode="json", by_alias=True)
+    tree["nodes"]["host0"]["turn"] = 15e-6
+    at = Crossing(
+        type(one_gpu()).model_validate(tree), "pcie0", "host0", "gpu0", "pageable", "device", GB
+    )
+    shape = Shape(10**5, 2, 8)
+    plain = copy_stage(at, crowded, shape, MIB, dma=False)
+    assert plain.seconds(10**5) == pytest.approx(120e-6)
+    assert plain.charges["host0.dispatch"] == pytest.approx(15e-6 / 10**5)
+    assert copy_stage(at, crowded, shape, MIB, dma=True).seconds(10**5) == pytest.approx(560e-6)
 
 
 def test_pieces_are_gathered_under_the_same_lock() -> None:

@@ -1,0 +1,53 @@
+"""The turn at the interpreter's lock without an engine: how it is sampled."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from pathlib import Path
+
+import pytest
+
+from planner.engine.backends.host import HostBackend
+from planner.engine.calibration import crowd
+from planner.engine.calibration.rounds import Cell
+from planner.engine.memory import HostBuffer
+
+
+def test_a_crowd_goes_through_all_its_chunks_and_leaves_nothing(tmp_path: Path) -> None:
+    # 40 whole chunks and half a one: the half is left out, the others all arrive.
+    file = tmp_path / "file"
+    size = 40 * crowd.CHUNK + crowd.CHUNK // 2
+    file.write_bytes(bytes(range(256)) * (size // 256))
+    target = HostBuffer(size)
+    target.fill(0)
+    before = threading.active_count()
+    run = crowd.Crowd(HostBackend(), file, size, target, 4)
+    try:
+        seconds = run()
+        moved = 40 * crowd.CHUNK
+        assert bytes(target.view[:moved]) == file.read_bytes()[:moved]
+        assert bytes(target.view[moved:size]) == bytes(size - moved)
+        assert seconds > 0
+    finally:
+        run.close()
+        target.close()
+    assert threading.active_count() == before
+
+
+def test_one_core_has_nobody_to_hand_the_lock_to(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(bytes(crowd.CHUNK))
+    target = HostBuffer(crowd.CHUNK)
+    with contextlib.ExitStack() as undo:
+        undo.callback(target.close)
+        assert crowd.cells(HostBackend(), file, target, 1, undo) == []
+        (cell,) = crowd.cells(HostBackend(), file, target, 64, undo)
+        assert cell.key == ("turn", 16)  # as many as rings usually have, whatever the cores
+
+
+def test_the_turn_is_the_median_of_its_cell() -> None:
+    assert crowd.turn_of([Cell(("turn", 8), None, clean=[14e-6, 15e-6, 19e-6])]) == (
+        pytest.approx(15e-6)
+    )
+    assert crowd.turn_of([Cell(("touch", 8), None, clean=[1.0])]) is None
