@@ -8,7 +8,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 
-from planner.engine.calibration import cold_curves, costs, duplex, in_place, tables
+from planner.engine.calibration import ahead, cold_curves, costs, duplex, in_place, tables
 from planner.engine.calibration.combined import PLAIN
 from planner.engine.calibration.copies import curve_of, queued_rate
 from planner.engine.calibration.crowd import turn_of
@@ -174,6 +174,7 @@ def _host(found: Found) -> Ram:
         if table is not None:
             rates[copy] = table
     combined = found.value("combined", "read")
+    copies = curve_of(f"h2d{found.gpus[0]}", found.cells)
     return Ram(
         kind="ram",
         capacity=about.memory_bytes or about.usable_memory_bytes or 1,
@@ -184,9 +185,9 @@ def _host(found: Found) -> Ram:
         setup=costs.setup_of(found.cells),
         issue=found.value("issue", found.gpus[0]) or 0.0,
         turn=turn_of(found.cells),
-        register_ahead=curve_of("register_ahead", found.cells),
-        register_helped=curve_of("register_helped", found.cells),
-        register_memory=curve_of("register_memory", found.cells),
+        register_ahead=ahead.begun("register_ahead", found.cells, copies),
+        register_helped=ahead.begun("register_helped", found.cells, copies),
+        register_memory=ahead.begun("register_memory", found.cells, copies),
         managed_touch=curve_of("managed_touch", found.cells),
         managed_fill=curve_of("managed_fill", found.cells),
         write_combined=None if combined is None else combined < in_place.COMBINED,

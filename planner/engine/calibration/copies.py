@@ -14,8 +14,7 @@ from typing import Final
 
 from planner.engine.calibration.bench import Bench, Block
 from planner.engine.calibration.fit import curve
-from planner.engine.calibration.rounds import Cell
-from planner.engine.calibration.statistics import Summary
+from planner.engine.calibration.rounds import Cell, pooled
 from planner.machine.curve import Curve
 
 Key = tuple[str, str, int]
@@ -176,11 +175,18 @@ def _keyed(cells: Sequence[Cell]) -> Iterator[tuple[Key, Cell]]:
 
 
 def curve_of(name: str, cells: Sequence[Cell]) -> Curve | None:
-    """The curve of the cells of that name, `None` if there are none."""
-    found: dict[str, dict[int, Summary]] = {"alone": {}, "queued": {}}
+    """The curve of the cells of that name, `None` if there are none.
+
+    What was measured beside each of several GPUs counts together.
+    """
+    seen: dict[str, dict[int, list[Cell]]] = {"alone": {}, "queued": {}}
     for (own, kind, size), cell in _keyed(cells):
         if own == name and cell.taken:
-            found[kind][size] = cell.summary()
+            seen[kind].setdefault(size, []).append(cell)
+    found = {
+        kind: {size: pooled(same).summary() for size, same in sizes.items()}
+        for kind, sizes in seen.items()
+    }
     if not found["alone"]:
         return None
     return curve(found["alone"], found["queued"])

@@ -6,8 +6,8 @@ few samples were undisturbed the faster half of all counts; a cell without any i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from planner.engine.calibration.noise import Watcher, watch
@@ -29,7 +29,8 @@ class Cell:
     `also` takes a second figure of each sample where there is one (`run` adds it). `resident` says
     that no new memory is touched meanwhile, and nothing comes from a disk: faults disturb then.
     A cell that `waits` for a device most of its time counts every sample: what the processors did
-    meanwhile says nothing of the device. `rounds` is the cell's own number of samples where it
+    meanwhile says nothing of the device. So does one before whose samples many threads do what is
+    not timed: they are what would be seen. `rounds` is the cell's own number of samples where it
     takes fewer than its group. A cell read back from a file has no `run`.
     """
 
@@ -92,6 +93,21 @@ class Cell:
     def second(self) -> float | None:
         """The median of the second figures, `None` where there are none."""
         return middle(self.also) if self.also else None
+
+
+def pooled(cells: Sequence[Cell]) -> Cell:
+    """One cell with the samples of several that measured the same, for two GPUs say.
+
+    At least one; the others are as it is.
+    """
+    first = cells[0]
+    return replace(
+        first,
+        run=None,
+        clean=[value for cell in cells for value in cell.clean],
+        dirty=[value for cell in cells for value in cell.dirty],
+        also=[value for cell in cells for value in cell.also],
+    )
 
 
 def summaries(cells: Iterable[Cell]) -> dict[Hashable, Summary]:

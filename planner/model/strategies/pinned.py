@@ -131,6 +131,7 @@ def _ahead(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
             resource,
             "engine",
             seconds,
+            overhead=curve.overhead,
             # The driver holds its lock all the time: whoever queues a copy meanwhile waits (1.3 ms
             # instead of 3 us beside regions of 48 MiB, measured on an H200 machine, 2026-11-29).
             # What waits for the disk does so before the driver comes to it.

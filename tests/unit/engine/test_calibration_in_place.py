@@ -13,6 +13,7 @@ from planner.engine.backends.host import HostBackend
 from planner.engine.caches import sweep
 from planner.engine.calibration import ahead
 from planner.engine.calibration.ahead import pace
+from planner.engine.calibration.copies import curve_of
 from planner.engine.calibration.device import DeviceBench
 from planner.engine.calibration.in_place import COMBINED, STRIDES, InPlace, scattered
 from planner.engine.calibration.rounds import Cell
@@ -115,7 +116,11 @@ def test_pieces_are_registered_ahead_of_their_copies_and_given_back(
         found = [(cell.key, cell) for cell in probes.cells(maps=True)]
         cells = [(key, cell) for key, cell in found if isinstance(key, tuple) and key[0] in names]
         # Two pieces of 16 MiB fit, of 32 MiB only one.
-        assert [key for key, _ in cells] == [(name, "alone", 16 * MIB) for name in names]
+        assert [key for key, _ in cells] == [
+            (name, kind, 16 * MIB) for name in names for kind in ("alone", "begin")
+        ]
+        # The threads that empty the caches beforehand would be taken for a disturbance.
+        assert all(cell.waits for _, cell in cells)
         with monkeypatch.context() as patched:
             patched.setattr(backend, "register", register)
             patched.setattr(backend, "unregister", held.remove)
@@ -131,16 +136,43 @@ def test_pieces_are_registered_ahead_of_their_copies_and_given_back(
 
 
 def test_a_piece_takes_its_registration_and_the_issue_of_its_copy() -> None:
-    # Registrations of 2 s, each followed by 0.5 s in which the copy is issued; copies take 1 s.
-    registered = ((0.0, 2.0), (2.5, 4.5), (5.0, 7.0))
-    copied = ((2.0, 3.0), (4.5, 5.5), (7.0, 8.0))
-    moved = Moved(0.0, 8.0, (registered, copied), (None, ("h2d", 0)))
-    assert pace(moved) == pytest.approx((3 * 2.0 + 2 * 0.5) / 3)
-    # Copies of 4 s: the third piece waits until 6.5 for the slot of the first; 0.5 s are issue.
-    registered = ((0.0, 2.0), (2.5, 4.5), (7.0, 9.0))
-    copied = ((2.0, 6.5), (4.5, 10.5), (9.0, 14.5))
-    moved = Moved(0.0, 14.5, (registered, copied), (None, ("h2d", 0)))
-    assert pace(moved) == pytest.approx((3 * 2.0 + 2 * 0.5) / 3)
+    # Registrations of 2 s, the first of 3 s, each followed by 0.5 s in which the copy is issued;
+    # copies take 1 s. What the first piece takes is no part of the pace.
+    registered = ((0.0, 3.0), (3.5, 5.5), (6.0, 8.0))
+    copied = ((3.0, 4.0), (5.5, 6.5), (8.0, 9.0))
+    moved = Moved(0.0, 9.0, (registered, copied), (None, ("h2d", 0)))
+    assert pace(moved) == pytest.approx(2.0 + 0.5)
+    # Copies of 4 s: the third piece waits until 7.5 for the slot of the first; 0.5 s are issue.
+    registered = ((0.0, 3.0), (3.5, 5.5), (8.0, 10.0))
+    copied = ((3.0, 7.5), (5.5, 11.5), (10.0, 15.5))
+    moved = Moved(0.0, 15.5, (registered, copied), (None, ("h2d", 0)))
+    assert pace(moved) == pytest.approx(2.0 + 0.5)
+
+
+@pytest.mark.parametrize(("each", "copy"), [(2e-3, 1e-3), (1e-3, 3e-3)])
+def test_what_a_run_takes_before_its_pieces_go_at_their_pace(each: float, copy: float) -> None:
+    # Two pieces of 16 MiB: one is registered, the other beside the first one's copy, and a copy is
+    # left. The run takes 0.4 ms more, by the middle of what was seen beside two GPUs.
+    piece = 16 * MIB
+    total = each + max(each, copy) + copy + 0.4e-3
+    cells = [
+        Cell(("register_ahead", "alone", piece), None, clean=[each]),
+        Cell(("register_ahead", "begin", piece), None, clean=[total, total + 0.1e-3]),
+        Cell(("register_ahead", "begin", piece), None, clean=[total - 0.1e-3]),
+    ]
+    copies = Curve(latency=0.0, rate=piece / copy)
+    found = ahead.begun("register_ahead", cells, copies)
+    assert found is not None
+    assert found.seconds(piece) == pytest.approx(each)
+    assert found.overhead == pytest.approx(0.4e-3)
+    # Without the run, or without copies to hold it against, nothing is known of it.
+    for known in (
+        ahead.begun("register_ahead", cells[:1], copies),
+        ahead.begun("register_ahead", cells, None),
+    ):
+        assert known is not None
+        assert known.overhead == 0
+    assert ahead.begun("register_memory", cells, copies) is None
 
 
 def test_registering_runs_as_a_plan_does_it(
@@ -169,9 +201,9 @@ def test_registering_runs_as_a_plan_does_it(
         monkeypatch.setattr(backend, "unregister", noted("unregister", backend.unregister))
         cells = list(ahead.Ahead(backend, 0, there, host, undo).file_cells(file))
         assert [cell.key for cell in cells] == [
-            (name, "alone", size * MIB)
+            (name, kind, size * MIB)
             for name in ("register_ahead", "register_helped")
-            for size in (16, 32)
+            for kind, size in (("alone", 16), ("alone", 32), ("begin", 16))
         ]
         for _ in range(2):
             done.clear()
@@ -184,3 +216,15 @@ def test_registering_runs_as_a_plan_does_it(
         undo.close()
         bench.close()
         backend.close()
+
+
+def test_what_was_measured_beside_each_gpu_counts_together() -> None:
+    # Host figures come from a cell for each GPU: neither is taken alone. Middle of 1, 2, 4, 8, 9.
+    piece = 16 * MIB
+    cells = [
+        Cell(("register_memory", "alone", piece), None, clean=[1e-3, 9e-3]),
+        Cell(("register_memory", "alone", piece), None, clean=[2e-3, 4e-3, 8e-3]),
+    ]
+    found = curve_of("register_memory", cells)
+    assert found is not None
+    assert found.seconds(piece) == pytest.approx(4e-3)

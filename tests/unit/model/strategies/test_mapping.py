@@ -76,6 +76,18 @@ def test_registration_runs_ahead_of_the_copy() -> None:
     assert found.shapes[0].workers == 1
 
 
+def test_what_a_run_takes_before_it_registers_at_its_pace_is_paid_by_every_run() -> None:
+    # 4 GB registered at 5 GB/s, and 0.4 ms before that; a size that pays it too.
+    curve = affine(5e9)
+    slow = changed(machine(), {"nodes.host0.register_ahead": curve})
+    later = changed(machine(), {"nodes.host0.register_ahead": curve | {"overhead": 0.4e-3}})
+    for size in (16 * MIB, 4 * GB):
+        plain = by(slow, load(size), "mmap", "registered_chunks")
+        found = by(later, load(size), "mmap", "registered_chunks")
+        assert found.shapes == plain.shapes
+        assert found.steady == pytest.approx(plain.steady + 0.4e-3, rel=1e-9)
+
+
 def test_the_registration_limits_where_it_is_slower_than_the_wire() -> None:
     slow = changed(machine(), {"nodes.host0.register_ahead": affine(5e9)})
     found = by(slow, load(4 * GB), "mmap", "registered_chunks")
