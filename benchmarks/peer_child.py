@@ -1,10 +1,11 @@
 """One loader in a process of its own: reads what to load line by line, answers in JSON lines.
 
-    python benchmarks/peer_child.py LOADER SETTING DEVICE
+    python benchmarks/peer_child.py LOADER SETTING DEVICE [LIBRARY]
 
 `peers.py` starts it. Library, CUDA context and compiled helpers are there before the first answer
 (`ready`), so no load pays for them. A load's clock runs until every tensor can be used: it stops
-after a device synchronisation.
+after a device synchronisation. LIBRARY is the callback that counts pinned memory, from the start of
+the process to the end of the first load.
 """
 
 from __future__ import annotations
@@ -37,23 +38,54 @@ def main() -> int:
         answers.write(json.dumps(words) + "\n")
         answers.flush()
 
-    loader, setting, device = sys.argv[1:4]
+    loader, setting, device, *library = sys.argv[1:]
     entry = find(loader, setting)
+    count = Count(Path(library[0]) if library else None)
     try:
         load = entry.make()
         context(device)
         version = version_of(entry.package)
     except Exception as error:  # noqa: BLE001 - an absent loader is a row with its reason
-        answer(absent=f"{type(error).__name__}: {error}".splitlines()[0])
+        answer(absent=told(error))
         return 0
     answer(ready=True, version=version)
     for line in sys.stdin:
-        asked = json.loads(line)
         try:
-            answer(**once(load, asked["path"], device, watched=asked["watch"]))
+            answer(**once(load, json.loads(line)["path"], device, count))
         except Exception as error:  # noqa: BLE001 - a load that fails is a row with its reason
-            answer(failed=f"{type(error).__name__}: {error}".splitlines()[0])
+            answer(failed=told(error))
+            gc.collect()
     return 0
+
+
+def told(error: Exception) -> str:
+    """An error in one line."""
+    return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+class Count:
+    """Pinned memory until the first load is through; without a library nothing is counted."""
+
+    def __init__(self, library: Path | None) -> None:
+        self.bytes: int | None = None
+        self.reason = ""
+        self._watch: PinnedWatch | None = None
+        if library is None:
+            return
+        try:
+            self._watch = PinnedWatch(library)
+            self._watch.start()
+        except (RuntimeError, OSError, AttributeError) as error:
+            self._watch, self.reason = None, told(error)
+
+    def end(self) -> None:
+        """The first load is through; later calls do nothing."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            try:
+                self.bytes = watch.stop()
+            except RuntimeError as error:
+                self.reason = told(error)
 
 
 def version_of(package: str) -> str:
@@ -81,41 +113,25 @@ def synchronize(device: str) -> None:
         torch.cuda.synchronize(device)
 
 
-def once(load: Load, path: str, device: str, *, watched: bool) -> dict[str, Any]:
+def once(load: Load, path: str, device: str, count: Count) -> dict[str, Any]:
     """One load, timed, checked and given back."""
-    watch, reason = started() if watched else (None, "")
     begun = perf_counter()
     held = [load(path, device)]
     synchronize(device)
     seconds = perf_counter() - begun
-    pinned = None
-    if watch is not None:
-        try:
-            pinned = watch.stop()
-        except RuntimeError as error:
-            reason = str(error)
+    count.end()
     _, listed = read_header(path)
-    count = len(held[0])
+    found = len(held[0])
     wrong = differing(held[0], path, listed)
     release(held.pop(), device)
     return {
         "seconds": seconds,
-        "pinned_bytes": pinned,
-        "pinned_reason": reason,
-        "tensors": count,
-        "verified": count == len(listed) and not wrong,
+        "pinned_bytes": count.bytes,
+        "pinned_reason": count.reason,
+        "tensors": found,
+        "verified": found == len(listed) and not wrong,
         "wrong": wrong,
     }
-
-
-def started() -> tuple[PinnedWatch | None, str]:
-    """A watch that counts, or why there is none."""
-    try:
-        watch = PinnedWatch()
-        watch.start()
-    except (RuntimeError, OSError, AttributeError) as error:
-        return None, str(error)
-    return watch, ""
 
 
 def differing(tensors: Any, path: str, listed: list[Entry]) -> list[str]:

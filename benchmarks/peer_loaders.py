@@ -229,6 +229,7 @@ LOADERS: tuple[Setting, ...] = (
     ),
     Setting("torch pin_memory", "each tensor", "torch", _pin_each, pins_file=True),
     Setting("torch pin_memory", "best (two 64 MiB buffers)", "torch", _pin_two),
+    Setting("fastsafetensors", "default", "fastsafetensors", _fastsafetensors),
     Setting(
         "fastsafetensors",
         "default without GDS (O_DIRECT)",

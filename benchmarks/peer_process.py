@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
 import subprocess
+import tempfile
 import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,60 +17,72 @@ from typing import Any
 from benchmarks.peer_loaders import Setting
 
 ROOT = Path(__file__).resolve().parent.parent
-READY_S = 180.0
+READY_S = 120.0
 """Seconds to import a library and start the device while all others do the same."""
-LOAD_S, SLOWEST = 60.0, 0.15e9
-"""Seconds that a load may take, and beside them its bytes at this rate."""
+LOAD_S, SLOWEST = 20.0, 0.4e9
+"""Seconds that a load may take, and beside them its bytes at this rate, below that of any disk."""
+END_S = 10.0
+"""Seconds to leave after the end of the input."""
+SAID = 4096
+"""Bytes of the end of what a process has said, in which its last words are looked for."""
 
 
 class Child:
     """One loader's process."""
 
     def __init__(
-        self, setting: Setting, device: str, site: Sequence[Path], python: str, size: int
+        self,
+        setting: Setting,
+        device: str,
+        site: Sequence[Path],
+        python: str,
+        *,
+        watch: Path | None = None,
     ) -> None:
         self.version: str | None = None
-        self._limit = LOAD_S + size / SLOWEST
+        self._born = monotonic()
         self._rest = b""
         path = [*map(str, site), str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
         env = os.environ | setting.env | {"PYTHONPATH": os.pathsep.join(filter(None, path))}
-        self._process = subprocess.Popen(  # noqa: S603 - our own script
-            [
-                python,
-                str(ROOT / "benchmarks" / "peer_child.py"),
-                setting.loader,
-                setting.setting,
-                device,
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=env,
-        )
+        script = str(ROOT / "benchmarks" / "peer_child.py")
+        words = [setting.loader, setting.setting, device, *([str(watch)] if watch else [])]
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own script
+                [python, script, *words],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._said,
+                env=env,
+            )
+        except OSError:
+            self._said.close()
+            raise
 
-    def ready(self) -> str:
-        """Wait until it can load; returns why it cannot, or nothing."""
-        found = self._answer(READY_S)
+    def ready(self, seconds: float = READY_S) -> str:
+        """Wait until it can load, so many seconds from its start; returns why it cannot, if so."""
+        found = self._answer(self._born + seconds - monotonic())
         self.version = found.get("version")
         return str(found.get("absent") or found.get("failed") or "")
 
-    def load(self, path: Path, *, watch: bool) -> dict[str, Any]:
-        """Load the file once; `failed` holds the reason where it did not."""
+    def load(self, path: Path, seconds: float = float("inf")) -> dict[str, Any]:
+        """Load the file once, in at most `seconds`; `failed` holds the reason where it did not."""
         stdin = self._process.stdin
-        if stdin is None or self._process.poll() is not None:
+        if stdin is None or stdin.closed or self._process.poll() is not None:
             return {"failed": self._ended()}
         try:
-            stdin.write(json.dumps({"path": str(path), "watch": watch}).encode() + b"\n")
+            stdin.write(json.dumps({"path": str(path)}).encode() + b"\n")
             stdin.flush()
         except BrokenPipeError:
             return {"failed": self._ended()}
-        return self._answer(self._limit)
+        return self._answer(min(seconds, LOAD_S + path.stat().st_size / SLOWEST))
 
     def _answer(self, seconds: float) -> dict[str, Any]:
         """The next line of JSON, or what kept it from coming; then the process is ended."""
         line = self._line(monotonic() + seconds)
         if line is None:
             self._process.kill()
-            return {"failed": f"no answer in {seconds:.0f} s"}
+            return {"failed": f"no answer in {max(0.0, seconds):.0f} s"}
         if not line:
             return {"failed": self._ended()}
         found: dict[str, Any] = json.loads(line)
@@ -77,7 +91,7 @@ class Child:
     def _line(self, deadline: float) -> bytes | None:
         """One line, empty at the end of the output, `None` after the deadline."""
         stdout = self._process.stdout
-        if stdout is None:
+        if stdout is None or stdout.closed:
             return b""
         with selectors.DefaultSelector() as selector:
             selector.register(stdout, selectors.EVENT_READ)
@@ -92,20 +106,53 @@ class Child:
         return line
 
     def _ended(self) -> str:
-        code = self._process.wait()
-        return f"its process was ended by signal {-code}" if code < 0 else f"it left with {code}"
-
-    def close(self) -> None:
-        """End it: by the end of its input, else by force."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        """How it ended, with its last words."""
         try:
-            self._process.wait(timeout=10)
+            code = self._process.wait(END_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
+            return "it closed its output and stayed"
+        how = f"its process was ended by signal {-code}" if code < 0 else f"it left with {code}"
+        last = self._last_words()
+        return f"{how}: {last}" if last else how
+
+    def _last_words(self) -> str:
+        """The last line of what it said."""
+        if self._said.closed:
+            return ""
+        end = self._said.seek(0, os.SEEK_END)
+        self._said.seek(max(0, end - SAID))
+        lines = self._said.read().decode(errors="replace").strip().splitlines()
+        return lines[-1].strip() if lines else ""
+
+    def dismiss(self) -> None:
+        """End its input: it leaves when it is through."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):  # what it was last asked never left
+                self._process.stdin.close()
+
+    def close(self, seconds: float = END_S) -> None:
+        """End it: by the end of its input, else after so many seconds by force."""
+        self.dismiss()
+        try:
+            self._process.wait(timeout=max(0.0, seconds))
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # the driver may hold it
+                self._process.wait(timeout=END_S)
         if self._process.stdout is not None:
             self._process.stdout.close()
+        self._said.close()
+
+
+def close_all(children: Iterable[Child]) -> None:
+    """End all together: each has the same few seconds to leave."""
+    there = list(children)
+    for child in there:
+        child.dismiss()
+    deadline = monotonic() + END_S
+    for child in there:
+        child.close(deadline - monotonic())
 
 
 def unpack(wheels: Iterable[Path], folder: Path) -> None:

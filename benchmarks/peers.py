@@ -1,6 +1,6 @@
 """This project's `planner.load` beside the other loaders of safetensors files, in one run.
 
-    python benchmarks/peers.py [--wheels FOLDER] [--budget 600] [--sizes 1GB,8GB,32GB,7b,100k]
+    python benchmarks/peers.py [--wheels FOLDER] [--budget 540] [--sizes 1GB,8GB,32GB,7b,100k]
                                [--cache warm,cold] [--loaders planner,kvikio]
 
 The same file on the same machine: each loader in its default and in its best setting
@@ -8,11 +8,12 @@ The same file on the same machine: each loader in its default and in its best se
 context stands before the clock starts; the clock stops after a device synchronisation with every
 tensor usable. A cold file was synced and dropped from the page cache before each load, and the
 cache was asked (mincore); on a virtual machine its host may still hold the bytes. Some tensors of
-each load are compared with the file. Peak pinned memory is what the driver was asked for in the
-first load (`pinned_watch.py`). A loader that is absent or fails is a row with its reason.
+each load are compared with the file. Peak pinned memory is what the driver was asked for up to the
+end of the first load (`pinned_watch.py`). A loader that is absent, fails or hangs is a row with its
+reason; what the budget leaves out is told under `left_out`.
 
 `--sizes` takes sizes (288 equal tensors), `7b` (the 291 tensors of Llama-2-7B) and `100k` (100,000
-tensors in 8 GB). Results go to `benchmarks/results/peers-MACHINE.json`, row by row.
+tensors in 8 GB). Results go to `benchmarks/results/peers-MACHINE.json`, load by load.
 """
 
 from __future__ import annotations
@@ -23,24 +24,26 @@ import random
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout not installed
 
-from psutil import virtual_memory
-
-from benchmarks.checkpoints import Table, even_table, llama_7b, make
-from benchmarks.peer_loaders import LOADERS, Cache, Setting
-from benchmarks.peer_process import Child, unpack
-from benchmarks.record import RESULTS, Clock, gpu_word, header, write
+from benchmarks.checkpoints import Table, data_bytes, even_table, llama_7b, make
+from benchmarks.peer_loaders import LOADERS, Cache, Setting, find
+from benchmarks.peer_process import READY_S, Child, close_all, unpack
+from benchmarks.peer_rows import Entrant, leading, show, show_standings, standings
+from benchmarks.pinned_watch import build
+from benchmarks.record import RESULTS, Clock, gpu_word, header, leave_on_sigterm, write
 from planner.engine import pagecache
 from planner.engine.here import here
-from planner.engine.measure import middle
+from planner.engine.room import free_memory
+from planner.engine.scratch import require_space
+from planner.errors import PlannerError
 from planner.machine.discover_gpus import read_gpus
+from planner.machine.schema import Machine, Ram
 from planner.plan.schema import FileSource
-from planner.units import format_rate, format_size, format_time, parse_size
+from planner.units import format_size, parse_size
 
 GB = 10**9
 SIZES = "8GB,1GB,7b,100k,32GB"
@@ -48,64 +51,18 @@ SIZES = "8GB,1GB,7b,100k,32GB"
 ROUNDS: dict[Cache, int] = {"warm": 4, "cold": 2}
 MOST_COLD = 10 * GB
 """Bytes of the largest file that is read cold: a load of 8 GB takes 5 s at 1.5 GB/s."""
-SLOW_S, SLOWEST_S = 2.0, 8.0
-"""A loader that takes so long is loaded twice, or once, unless it is among the fastest: what reads
-from the disk takes that long with every loader."""
-LEAD = 4
-"""The fastest of the others, who take part in every round."""
-HOST_SHARE = 0.25
+HOST_SHARE = 0.5
 """Of the free memory, what a loader may pin: those that pin the whole file stay out of larger."""
+DISK = 0.9e9
+"""Bytes/s at which a file is written, about; whether a file can still be made is judged by it."""
+START_S = 20.0
+"""Seconds in which all processes are up, about."""
 TENSORS = 288
 SEED = 20261129
-
-
-@dataclass
-class Entrant:
-    """A loader in one job: its process, and what it measured."""
-
-    setting: Setting
-    child: Child
-    seconds: list[float] = field(default_factory=list)
-    pinned: int | None = None
-    pinned_reason: str = ""
-    verified: bool = True
-    reason: str = ""
-    states: set[str] = field(default_factory=set)
-
-    @property
-    def steady(self) -> float | None:
-        """The median behind the first load; of the first, where there is no other."""
-        return middle(self.seconds[1:] or self.seconds) if self.seconds else None
-
-    def wants(self, turn: int, cache: Cache) -> bool:
-        """Whether it takes part in this round though it is not among the fastest."""
-        if self.reason or not self.seconds:
-            return not self.reason
-        slowest = max(self.seconds)
-        if slowest > SLOWEST_S or (slowest > SLOW_S and cache == "cold"):
-            return turn < 1
-        return turn < 2 or slowest <= SLOW_S
-
-    def row(self, file: str, size: int, tensors: int, cache: str) -> dict[str, Any]:
-        """The row as it is written down."""
-        median = self.steady
-        return {
-            "loader": self.setting.loader,
-            "version": self.child.version,
-            "setting": self.setting.setting,
-            "file": file,
-            "size_bytes": size,
-            "tensors": tensors,
-            "cache": "/".join(sorted(self.states)) or cache,
-            "seconds": median,
-            "first_s": self.seconds[0] if self.seconds else None,
-            "samples_s": self.seconds,
-            "rate_bytes_per_s": size / median if median else None,
-            "peak_pinned_bytes": self.pinned,
-            "pinned_reason": self.pinned_reason,
-            "verified": self.verified if self.seconds else None,
-            "reason": self.reason,
-        }
+SPENT = "not measured: the budget of the run was spent"
+CANARY = ("torch pin_memory", "best (two 64 MiB buffers)")
+CANARY_PINNED = 2 * 64 * 2**20
+"""What it pins, whatever it loads."""
 
 
 def tables(words: Sequence[str], scale: float) -> dict[str, Table]:
@@ -139,15 +96,50 @@ def prepare(path: Path, cache: Cache) -> str:
 class Contest:
     """All jobs of a run."""
 
-    def __init__(self, options: argparse.Namespace, clock: Clock, body: dict[str, Any]) -> None:
-        self.options, self.clock, self.body = options, clock, body
+    def __init__(
+        self, options: argparse.Namespace, clock: Clock, machine: Machine, body: dict[str, Any]
+    ) -> None:
+        self.options, self.clock, self.machine, self.body = options, clock, machine, body
         self.random = random.Random(SEED)  # noqa: S311 - a seeded order is the point
         self.rows: list[dict[str, Any]] = []
+        self.left_out: dict[str, str] = {}
         self.site: list[Path] = []
         self.newer: Path | None = None
+        self.watch: Path | None = None
+        self._paces: dict[tuple[str, str, Cache], float] = {}
 
-    def entrants(self, cache: Cache, size: int) -> list[Entrant]:
-        """Processes of all loaders that are asked for, started together."""
+    def start(self, setting: Setting) -> Child:
+        """A loader's process; it is not ready yet."""
+        site = [self.newer, *self.site] if setting.newer and self.newer else self.site
+        options = self.options
+        return Child(setting, options.device, site, options.python, watch=self.watch)
+
+    def check_watch(self, folder: Path) -> None:
+        """Let one process count what is known; unless it comes out right, nobody's is counted."""
+        if not self.options.watch:
+            return
+        path, reason = folder / "canary.safetensors", ""
+        try:
+            self.watch = build(folder)
+            make(path, even_table(2**20, 2))
+            child = self.start(find(*CANARY))
+            try:
+                reason = child.ready(min(READY_S, max(1.0, self.clock.left())))
+                found = {} if reason else child.load(path)
+            finally:
+                close_all([child])
+            reason = reason or found.get("failed", "") or found["pinned_reason"]
+            if not reason and found["pinned_bytes"] != CANARY_PINNED:
+                reason = f"it counted {found['pinned_bytes']} bytes of {CANARY_PINNED}"
+        except (RuntimeError, OSError) as error:
+            reason = str(error)
+        self.body["pinned_watch"] = reason or "counts right"
+        if reason:
+            self.watch = None
+            print(f"pinned memory is not counted: {reason}", file=sys.stderr)
+
+    def entrants(self, cache: Cache) -> list[Entrant]:
+        """Loaders that are asked for, their processes started together."""
         words = [word for word in self.options.loaders.split(",") if word]
         chosen = [
             one
@@ -156,117 +148,106 @@ class Contest:
             and (not words or any(word in one.loader for word in words))
             and (one.loader == "planner" or self.options.settings in ("all", one.kind))
         ]
-        found = []
-        for one in chosen:
-            path = [self.newer, *self.site] if one.newer and self.newer else self.site
-            child = Child(one, self.options.device, path, self.options.python, size)
-            found.append(Entrant(one, child))
-        for entrant in found:
-            entrant.reason = entrant.child.ready()
+        found: list[Entrant] = []
+        try:
+            found.extend(Entrant(one, self.start(one)) for one in chosen)
+            for entrant in found:
+                entrant.reason = entrant.child.ready(min(READY_S, max(1.0, self.clock.left())))
+                if entrant.reason and self.clock.left() <= 0:
+                    entrant.reason = f"{SPENT} ({entrant.reason})"
+        except BaseException:
+            close_all(entrant.child for entrant in found)
+            raise
         return found
 
     def job(self, name: str, path: Path, tensors: int, cache: Cache) -> None:
         """All rounds of one file in one state."""
         size = path.stat().st_size
-        entrants = self.entrants(cache, size)
+        entrants = self.entrants(cache)
+        host = self.machine.nodes.get("host0")
+        room = free_memory(host) if isinstance(host, Ram) else 0
         for entrant in entrants:
-            if entrant.setting.pins_file and size > HOST_SHARE * virtual_memory().available:
+            entrant.expected = size * self._paces.get((*entrant.names, cache), 0.0)
+            if entrant.setting.pins_file and size > HOST_SHARE * room:
                 entrant.reason = f"it would pin the whole file: {format_size(size)}"
-        if cache == "warm":
-            # Whoever reads freshly written pages first also pays for marking them as used.
-            pagecache.warm([source_of(path)])
         try:
+            if cache == "warm":
+                # Whoever reads freshly written pages first also pays for marking them as used.
+                pagecache.warm([source_of(path)])
             for turn in range(self.options.rounds or ROUNDS[cache]):
                 lead = leading(entrants)
                 order = [e for e in entrants if e in lead or e.wants(turn, cache)]
                 self.random.shuffle(order)
+                if turn == 0:  # a budget that ends here should not cost the fastest
+                    order.sort(key=lambda entrant: entrant.expected)
                 for entrant in order:
                     self._load(entrant, path, cache, first=turn == 0)
+                    rows = [e.row(name, size, tensors, cache) for e in entrants]
+                    self.save(rows)
         finally:
-            for entrant in entrants:
-                entrant.child.close()
+            close_all(entrant.child for entrant in entrants)
         rows = [entrant.row(name, size, tensors, cache) for entrant in entrants]
         self.rows += rows
+        for entrant in entrants:
+            if entrant.steady:
+                self._paces[(*entrant.names, cache)] = entrant.steady / size
         show(rows, f"{name}, {cache}: {format_size(size)} in {tensors} tensors")
         self.save()
 
     def _load(self, entrant: Entrant, path: Path, cache: Cache, *, first: bool) -> None:
         """One load, unless the budget ends before it would."""
-        slow = max(entrant.seconds, default=path.stat().st_size / GB if cache == "cold" else 0.0)
-        if slow > self.clock.left():
+        expected = max(entrant.seconds, default=entrant.expected)
+        if cache == "cold" and not entrant.seconds:
+            expected = max(expected, path.stat().st_size / GB)
+        left = self.clock.left()
+        if left <= expected:
             if first:
-                entrant.reason = "not measured: the budget of the run was spent"
+                entrant.reason = SPENT
             return
-        entrant.states.add(prepare(path, cache))
-        found = entrant.child.load(path, watch=first and self.options.watch)
-        if "failed" in found:
-            entrant.reason = found["failed"]
+        state = prepare(path, cache)
+        if not state.endswith(cache):  # on a virtual machine it is `guest-cold`
+            entrant.reason = f"the file could not be made {cache}: it is {state}"
             return
-        entrant.seconds.append(found["seconds"])
-        if not found["verified"]:
-            entrant.verified = False
-            wrong = ", ".join(found["wrong"]) or f"{found['tensors']} tensors came"
-            entrant.reason = f"differs from the file: {wrong}"
-        if first:
-            entrant.pinned, entrant.pinned_reason = found["pinned_bytes"], found["pinned_reason"]
+        entrant.states.add(state)
+        found = entrant.child.load(path, max(1.0, self.clock.left()))
+        if "failed" in found and self.clock.left() <= 0:
+            found["failed"] = f"{SPENT} ({found['failed']})"
+        entrant.took(found)
 
-    def save(self) -> None:
+    def file(self, name: str, place: Path, table: Table) -> None:
+        """All jobs of one file, which is made for them and removed."""
+        path, size = place / "model.safetensors", data_bytes(table)
+        wanted: list[Cache] = [
+            cache
+            for cache in ROUNDS
+            if cache in self.options.cache.split(",")
+            and not (cache == "cold" and (size > MOST_COLD or name in ("7b", "100k")))
+        ]
+        needed = size / DISK + START_S * self.options.scale
+        if self.clock.left() < needed:
+            self.left_out |= {f"{name}, {cache}": SPENT for cache in wanted}
+            self.save()
+            return
+        try:
+            require_space(place, size)
+            make(path, table)
+            for cache in wanted:
+                if self.clock.left() < START_S * self.options.scale:
+                    self.left_out[f"{name}, {cache}"] = SPENT
+                else:
+                    self.job(name, path, len(table), cache)
+        except (OSError, PlannerError) as error:
+            self.left_out[name] = f"{type(error).__name__}: {error}"
+        finally:
+            path.unlink(missing_ok=True)
+            self.save()
+
+    def save(self, more: Sequence[dict[str, Any]] = ()) -> None:
         """Write what there is."""
-        self.body |= {"rows": self.rows, "summary": standings(self.rows)}
+        rows = [*self.rows, *more]
+        self.body |= {"rows": rows, "summary": standings(rows), "left_out": self.left_out}
+        self.body["spent_s"] = self.clock.spent()
         write(self.options.out, self.body)
-
-
-def leading(entrants: Sequence[Entrant]) -> list[Entrant]:
-    """The project's own, and the fastest of the others so far."""
-    there = [entrant for entrant in entrants if entrant.seconds and not entrant.reason]
-    others = [entrant for entrant in there if entrant.setting.loader != "planner"]
-    others.sort(key=lambda entrant: min(entrant.seconds))
-    return [e for e in there if e.setting.loader == "planner"] + others[:LEAD]
-
-
-def standings(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each file and state the project's best row beside the best of all others."""
-    found = []
-    for file, cache in dict.fromkeys((row["file"], row["cache"]) for row in rows):
-        there = [r for r in rows if (r["file"], r["cache"]) == (file, cache) and r["seconds"]]
-        own = [row for row in there if row["loader"] == "planner"]
-        others = [row for row in there if row["loader"] != "planner"]
-        if not own or not others:
-            continue
-        ours, best = (min(side, key=lambda row: row["seconds"]) for side in (own, others))
-        first = min(others, key=lambda row: row["first_s"])
-        found.append(
-            {
-                "file": file,
-                "cache": cache,
-                "seconds": ours["seconds"],
-                "best_other": f"{best['loader']}, {best['setting']}",
-                "best_other_s": best["seconds"],
-                "times_as_fast": best["seconds"] / ours["seconds"],
-                "first_s": ours["first_s"],
-                "best_other_first": f"{first['loader']}, {first['setting']}",
-                "best_other_first_s": first["first_s"],
-                "times_as_fast_first": first["first_s"] / ours["first_s"],
-            }
-        )
-    return found
-
-
-def show(rows: Sequence[dict[str, Any]], title: str) -> None:
-    """A table for people, the fastest first."""
-    print(title)
-    for row in sorted(rows, key=lambda row: row["seconds"] or float("inf")):
-        name = f"  {row['loader']} {row['version'] or ''}, {row['setting']}"
-        if row["seconds"] is None:
-            print(f"{name:72} {row['reason']}")
-            continue
-        pinned = row["peak_pinned_bytes"]
-        held = row["pinned_reason"] if pinned is None else f"{format_size(pinned)} pinned"
-        print(
-            f"{name:72} {format_time(row['seconds']):>9} {format_rate(row['rate_bytes_per_s']):>10}"
-            f"  first {format_time(row['first_s']):>9}  {held}  {row['reason']}",
-            flush=True,
-        )
 
 
 @contextlib.contextmanager
@@ -284,8 +265,8 @@ def folders(options: argparse.Namespace) -> Iterator[tuple[Path, list[Path], Pat
         yield Path(place), [packages / "all"], packages / "newer" if newer else None
 
 
-def main() -> int:
-    """Run all jobs that the budget allows."""
+def parse() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--sizes", default=SIZES)
     parser.add_argument("--cache", default="warm,cold")
@@ -300,31 +281,28 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=1.0, help="factor on every size")
     parser.add_argument("--no-watch", dest="watch", action="store_false", help="no pinned memory")
     parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run all jobs that the budget allows."""
+    options = parse()
     clock = Clock(options.budget)
+    leave_on_sigterm()
     gpus = read_gpus(Path("/"))
     label = f"{gpu_word(gpus.gpus[0].name)}-{len(gpus.gpus)}" if gpus.gpus else "host"
     options.out = options.out or RESULTS / f"peers-{label}.json"
+    wanted = tables(options.sizes.split(","), options.scale)
     machine = here()  # calibrated before any clock runs; the loads read it from the cache
     body = header(machine) | {"machine": label, "device": options.device}
-    contest = Contest(options, clock, body)
+    contest = Contest(options, clock, machine, body)
     with folders(options) as (place, contest.site, contest.newer):
-        for name, table in tables(options.sizes.split(","), options.scale).items():
-            path = place / "model.safetensors"
-            size = make(path, table)
-            try:
-                for cache in ROUNDS:
-                    if cache in options.cache.split(",") and not (
-                        cache == "cold" and (size > MOST_COLD or name in ("7b", "100k"))
-                    ):
-                        contest.job(name, path, len(table), cache)
-            finally:
-                path.unlink()
-    for row in standings(contest.rows):
-        print(
-            f"{row['file']}, {row['cache']}: {row['times_as_fast']:.2f} times as fast as "
-            f"{row['best_other']}; first {row['times_as_fast_first']:.2f} times"
-        )
+        contest.check_watch(place)
+        for name, table in wanted.items():
+            contest.file(name, place, table)
+    show_standings(standings(contest.rows))
+    for name, reason in contest.left_out.items():
+        print(f"{name}: {reason}")
     return 0
 
 

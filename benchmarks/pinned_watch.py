@@ -2,8 +2,9 @@
 
 Whoever allocates or registers pinned memory, and through whichever library, ends in one of a few
 calls of the driver. CUPTI (it comes with PyTorch's NVIDIA packages) tells of each. The callback is
-compiled by numba and never takes the interpreter's lock: a loader may hold that lock while its own
-threads pin memory, and a callback in Python would wait for it forever.
+C (`pinned_watch.c`, built by the system's compiler) and never takes the interpreter's lock: a
+loader may hold that lock while its own threads pin memory, and a callback in Python would wait for
+it forever.
 
 The numbers of the calls and the layout of what CUPTI hands over are those of `cupti_driver_cbid.h`,
 `cupti_callbacks.h` and `generated_cuda_meta.h` of CUDA 13; numbers never change between versions.
@@ -13,20 +14,24 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import shutil
+import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+SOURCE: Final = Path(__file__).with_suffix(".c")
+COMPILERS: Final = ("cc", "gcc", "clang", "g++", "c++")
+COMPILE_S: Final = 60.0
 TAKE: Final = {37: "cuMemAllocHost", 294: "cuMemAllocHost_v2", 39: "cuMemHostAlloc"}
 """Calls that give memory: params = (where the address goes, bytes, ...)."""
-TAKE_2: Final = {271: "cuMemHostAlloc_v2"}
+RESERVED: Final = 271
+"""A number that older headers call cuMemHostAlloc_v2 and newer ones nothing; it may be refused."""
 REGISTER: Final = {301: "cuMemHostRegister", 379: "cuMemHostRegister_v2"}
 """Calls that pin the caller's memory: params = (address, bytes, ...)."""
 FREE: Final = {38: "cuMemFreeHost", 302: "cuMemHostUnregister"}
 """Calls that end either: params = (address)."""
-GIVING: Final = frozenset({*TAKE, *TAKE_2})
 DRIVER_API: Final = 1  # CUPTI_CB_DOMAIN_DRIVER_API
-EXIT: Final = 1  # CUPTI_API_EXIT
 ENTRIES: Final = 1 << 20
 """Calls that are kept; 100,000 tensors that are pinned one by one make 200,000."""
 WORDS: Final = 3
@@ -56,28 +61,34 @@ def peak(log: Log, live: Mapping[int, int] | None = None) -> int:
 class PinnedWatch:
     """Counts from `start` to `stop`.
 
+    `callback` is the library that `build` made. Start it before any library has used the driver:
+    CUPTI has one subscriber, and a profiler of another library may take its place.
+
     Raises
     ------
     RuntimeError
-        CUPTI or numba is absent, or refuses.
+        CUPTI is absent, or refuses.
+    OSError
+        The library is not one.
 
     """
 
-    def __init__(self) -> None:
+    def __init__(self, callback: Path) -> None:
         import numpy as np
 
         self._words = np.zeros(WORDS * ENTRIES + 1, np.int64)
-        self._callback = compiled()
+        self._callback = ctypes.CDLL(str(callback)).note
         self._cupti = _library()
         self._subscriber = ctypes.c_void_p()
 
     def start(self) -> None:
         """Subscribe to the calls."""
-        function = ctypes.c_void_p(self._callback.address)
+        function = ctypes.cast(self._callback, ctypes.c_void_p)
         data = ctypes.c_void_p(int(self._words.ctypes.data))
         self._do("cuptiSubscribe", ctypes.byref(self._subscriber), function, data)
-        for call in (*TAKE, *TAKE_2, *REGISTER, *FREE):
+        for call in (*TAKE, *REGISTER, *FREE):
             self._do("cuptiEnableCallback", 1, self._subscriber, DRIVER_API, call)
+        self._cupti.cuptiEnableCallback(1, self._subscriber, DRIVER_API, RESERVED)
 
     def stop(self) -> int:
         """End it; returns the peak in bytes."""
@@ -102,75 +113,31 @@ def entries(words: Any) -> list[tuple[int, int, int]]:
     return [(int(call), int(address), int(size)) for call, address, size in rows]
 
 
-def compiled() -> Any:
-    """The callback as machine code: `void (void *words, int domain, uint32 call, void *data)`.
+def build(folder: Path) -> Path:
+    """Compile the callback into a library of the folder: `note(words, domain, call, data)`.
 
-    Raises `RuntimeError` if numba is absent.
+    Raises `RuntimeError` where there is no compiler, or it fails.
     """
+    compiler = next((found for name in COMPILERS if (found := shutil.which(name))), None)
+    if compiler is None:
+        raise RuntimeError(f"no C compiler is here (looked for {', '.join(COMPILERS)})")
+    target = folder / "pinned_watch.so"
+    numbers = {"REGISTER": REGISTER, "FREE": FREE}
+    words = [f"-D{name}={','.join(map(str, calls))}" for name, calls in numbers.items()]
+    command = [compiler, "-shared", "-fPIC", "-O2", f"-DMOST={ENTRIES}", *words]
     try:
-        from numba import cfunc, types
-    except ImportError as error:
-        raise RuntimeError("numba is absent") from error
-    word, put, add = _intrinsics()
-    most, register, free = ENTRIES, tuple(REGISTER), tuple(FREE)
-    exit_site = EXIT
-
-    @cfunc(types.void(types.uintp, types.int32, types.uint32, types.uintp), cache=False)
-    def callback(words, domain, call, data):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, ARG001
-        # CUpti_CallbackData: site (4 bytes, 4 unused), name, params, pointer to the result.
-        if word(data) & 0xFFFFFFFF != exit_site or word(word(data + 24)) & 0xFFFFFFFF != 0:
-            return
-        params = word(data + 16)
-        first = word(params)
-        size = 0
-        if call not in free:
-            size = word(params + 8)
-            if call not in register:
-                first = word(first)  # where the driver has put the address
-        at = add(words)
-        if at < most:
-            entry = words + 8 + at * 24
-            put(entry, call)
-            put(entry + 8, first)
-            put(entry + 16, size)
-
-    return callback
-
-
-def _intrinsics() -> tuple[Any, Any, Any]:
-    """`word(address)`, `put(address, value)` and `add(address)`, which adds one at once for all."""
-    from llvmlite import ir
-    from numba import types
-    from numba.extending import intrinsic
-
-    i64 = ir.IntType(64)
-
-    def at(builder: Any, address: Any) -> Any:
-        return builder.inttoptr(address, i64.as_pointer())
-
-    @intrinsic
-    def word(_typing: Any, _address: Any) -> Any:
-        def make(_context: Any, builder: Any, _signature: Any, given: Any) -> Any:
-            return builder.load(at(builder, given[0]))
-
-        return types.int64(types.int64), make
-
-    @intrinsic
-    def put(_typing: Any, _address: Any, _value: Any) -> Any:
-        def make(context: Any, builder: Any, _signature: Any, given: Any) -> Any:
-            builder.store(given[1], at(builder, given[0]))
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64), make
-
-    @intrinsic
-    def add(_typing: Any, _address: Any) -> Any:
-        def make(_context: Any, builder: Any, _signature: Any, given: Any) -> Any:
-            return builder.atomic_rmw("add", at(builder, given[0]), ir.Constant(i64, 1), "seq_cst")
-
-        return types.int64(types.int64), make
-
-    return word, put, add
+        done = subprocess.run(  # noqa: S603 - our own source
+            [*command, "-x", "c", str(SOURCE), "-o", str(target)],
+            capture_output=True,
+            text=True,
+            timeout=COMPILE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RuntimeError(f"{compiler} failed: {error}") from error
+    if done.returncode:
+        raise RuntimeError(f"{compiler} failed: {done.stderr.strip().splitlines()[-1:]}")
+    return target
 
 
 def _library() -> ctypes.CDLL:

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import re
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -33,6 +34,14 @@ class Clock:
     def left(self) -> float:
         """Seconds that remain, possibly below zero."""
         return float("inf") if self.seconds is None else self.seconds - self.spent()
+
+
+def leave_on_sigterm() -> None:
+    """Have a program that is asked to end (SIGTERM) end on its usual way out.
+
+    Files and processes of its own are gone then, and what was measured so far is written down.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 def header(machine: Machine | None = None) -> dict[str, Any]:

@@ -12,7 +12,8 @@ import pytest
 from benchmarks.checkpoints import data_bytes, even_table, header_of, llama_7b, make, read_header
 from benchmarks.peer_loaders import LOADERS, Setting, find
 from benchmarks.peer_process import Child, unpack
-from benchmarks.peers import Entrant, leading, prepare, standings, tables
+from benchmarks.peer_rows import Entrant, leading, standings
+from benchmarks.peers import prepare, tables
 from planner.plan import safetensors
 
 
@@ -77,10 +78,10 @@ def test_wheels_are_laid_out_as_an_installer_does(tmp_path: Path) -> None:
 def test_an_absent_loader_is_a_reason_and_leaves_no_process(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('no such library')")
     setting = find("runai-model-streamer", "default")
-    child = Child(setting, "cpu", [tmp_path], sys.executable, 1)
+    child = Child(setting, "cpu", [tmp_path], sys.executable)
     assert child.ready().startswith(("ImportError", "ModuleNotFoundError"))
     child.close()
-    assert "left with" in child.load(tmp_path, watch=False)["failed"]
+    assert "left with" in child.load(tmp_path)["failed"]
 
 
 def test_every_loader_has_a_default_and_a_best_for_each_state() -> None:
@@ -98,9 +99,9 @@ class Still:
     version = "1"
 
 
-def entrant(loader: str, *seconds: float) -> Entrant:
-    setting = Setting(loader, "default", loader, dict)  # type: ignore[arg-type]
-    return Entrant(setting, Still(), list(seconds), pinned=100)  # type: ignore[arg-type]
+def entrant(loader: str, *seconds: float, setting: str = "default") -> Entrant:
+    what = Setting(loader, setting, loader, dict)  # type: ignore[arg-type]
+    return Entrant(what, Still(), list(seconds), pinned=100)  # type: ignore[arg-type]
 
 
 def test_slow_loaders_take_part_in_fewer_rounds() -> None:
@@ -134,3 +135,27 @@ def test_rows_and_standings_come_from_the_samples() -> None:
     assert found["times_as_fast"] == pytest.approx(1.375)  # (0.3 + 0.25) / 2 against 0.2
     assert found["best_other_first"] == "torch, default"
     assert found["times_as_fast_first"] == pytest.approx(0.45 / 0.4)
+
+
+def test_the_project_stands_with_every_view_made_and_wrong_loaders_do_not() -> None:
+    wrong = entrant("wrong", 0.01)
+    wrong.took({"seconds": 0.01, "verified": False, "wrong": ["a"], "tensors": 288})
+    size = 8 * 10**9
+    rows = [
+        entrant("planner", 0.1).row("8GB", size, 288, "warm"),
+        entrant("planner", 0.2, setting="every view made").row("8GB", size, 288, "warm"),
+        entrant("kvikio", 0.3).row("8GB", size, 288, "warm"),
+        wrong.row("8GB", size, 288, "warm"),
+    ]
+    (found,) = standings(rows)
+    assert (found["seconds"], found["lazy_s"], found["best_other_s"]) == (0.2, 0.1, 0.3)
+    assert rows[3]["reason"] == "differs from the file: a"
+
+
+def test_the_first_load_has_the_pinned_memory() -> None:
+    one = entrant("torch")
+    about = {"verified": True, "wrong": [], "tensors": 288, "pinned_reason": ""}
+    one.took({"seconds": 2.0, "pinned_bytes": 128, **about})
+    one.took({"seconds": 1.0, "pinned_bytes": None, **about})
+    one.took({"failed": "out of memory"})
+    assert (one.seconds, one.pinned, one.reason) == ([2.0, 1.0], 128, "out of memory")

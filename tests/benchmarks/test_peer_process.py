@@ -1,0 +1,165 @@
+"""A loader's process: it fails, hangs or dies, and the contest goes on. Loaders are played."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from time import monotonic
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from benchmarks import peer_process, peers
+from benchmarks.checkpoints import even_table, make
+from benchmarks.peer_loaders import find
+from benchmarks.peer_process import Child, close_all
+from benchmarks.peers import SPENT, Contest
+from benchmarks.record import Clock
+from tests.helpers.machines import one_gpu
+
+TORCH = """
+import numpy
+class Tensor:
+    def add_(self, _n): pass
+uint8 = numpy.uint8
+def ones(_n, device=None): return Tensor()
+"""
+LOADER = """
+import os, sys, time
+class SafetensorsStreamer:
+    def __enter__(self): return self
+    def __exit__(self, *_): pass
+    def stream_file(self, path, device): self.path = path
+    def get_tensors(self):
+        word = open(self.path + ".do").read()
+        if word == "raise": raise ValueError("no such tensor\\nmore")
+        if word == "hang": time.sleep(600)
+        if word == "die":
+            print("out of luck", file=sys.stderr, flush=True)
+            os._exit(3)
+        return iter(())
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """Packages of a loader and of what it needs, which do as a file beside the loaded one says."""
+    folder = tmp_path / "site"
+    (folder / "runai_model_streamer-1.dist-info").mkdir(parents=True)
+    about = "Metadata-Version: 2.1\nName: runai-model-streamer\nVersion: 1\n"
+    (folder / "runai_model_streamer-1.dist-info" / "METADATA").write_text(about)
+    (folder / "torch.py").write_text(TORCH)
+    (folder / "runai_model_streamer.py").write_text(LOADER)
+    return folder
+
+
+def started(site: Path) -> Child:
+    return Child(find("runai-model-streamer", "default"), "cpu", [site], sys.executable)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    found = tmp_path / "model.safetensors"
+    make(found, even_table(1000, 1))
+    return found
+
+
+def do(path: Path, word: str) -> None:
+    Path(f"{path}.do").write_text(word)
+
+
+def test_a_load_that_raises_is_a_reason_and_the_next_one_runs(site: Path, path: Path) -> None:
+    child = started(site)
+    assert child.ready() == ""
+    assert child.version == "1"
+    do(path, "raise")
+    assert child.load(path) == {"failed": "ValueError: no such tensor"}
+    assert child.load(path) == {"failed": "ValueError: no such tensor"}
+    close_all([child])
+
+
+def test_a_process_that_dies_leaves_its_last_words(site: Path, path: Path) -> None:
+    child = started(site)
+    assert child.ready() == ""
+    do(path, "die")
+    assert child.load(path) == {"failed": "it left with 3: out of luck"}
+    assert child.load(path) == {"failed": "it left with 3: out of luck"}
+    close_all([child])
+
+
+def test_a_process_that_hangs_is_ended_in_time(site: Path, path: Path) -> None:
+    child = started(site)
+    assert child.ready() == ""
+    do(path, "hang")
+    begun = monotonic()
+    assert child.load(path, 0.5) == {"failed": "no answer in 0 s"}  # 0.5 rounds to the even number
+    assert "signal 9" in child.load(path)["failed"]
+    close_all([child])
+    assert monotonic() - begun < 5
+
+
+def test_those_that_do_not_leave_share_the_seconds(
+    site: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer_process, "END_S", 0.5)
+    children = [started(site) for _ in range(3)]
+    assert [child.ready() for child in children] == [""] * 3
+    do(path, "hang")
+    for child in children:
+        child.load(path, 0.0)
+    begun = monotonic()
+    close_all(children)
+    assert monotonic() - begun < 2
+
+
+def contest(tmp_path: Path, site: Path, budget: float | None) -> Contest:
+    options = SimpleNamespace(
+        device="cpu",
+        python=sys.executable,
+        loaders="runai",
+        settings="all",
+        rounds=2,
+        cache="warm",
+        scale=0.01,
+        watch=False,
+        out=tmp_path / "result.json",
+    )
+    found = Contest(options, Clock(budget), one_gpu(), {})  # type: ignore[arg-type]
+    found.site = [site]
+    return found
+
+
+def told(tmp_path: Path) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads((tmp_path / "result.json").read_text())
+    return body
+
+
+def test_a_contest_writes_rows_with_their_reasons(tmp_path: Path, site: Path) -> None:
+    do(tmp_path / "model.safetensors", "raise")
+    contest(tmp_path, site, None).file("small", tmp_path, even_table(10_000, 2))
+    rows = told(tmp_path)["rows"]
+    assert {(row["loader"], row["reason"]) for row in rows if row["loader"] != "planner"} == {
+        ("runai-model-streamer", "ValueError: no such tensor")
+    }
+    assert all(row["seconds"] is None for row in rows if row["loader"] != "planner")
+    assert not (tmp_path / "model.safetensors").exists()
+
+
+def test_a_budget_that_is_spent_makes_no_file(tmp_path: Path, site: Path) -> None:
+    contest(tmp_path, site, 0.0).file("small", tmp_path, even_table(10_000, 2))
+    assert told(tmp_path)["left_out"] == {"small, warm": SPENT}
+    assert told(tmp_path)["rows"] == []
+
+
+def test_a_file_that_stays_cached_is_not_called_cold(
+    tmp_path: Path, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "prepare", lambda *_: "partly")
+    do(tmp_path / "model.safetensors", "raise")
+    found = contest(tmp_path, site, None)
+    found.options.cache = "cold"
+    found.file("small", tmp_path, even_table(10_000, 2))
+    (row,) = [row for row in told(tmp_path)["rows"] if row["loader"] != "planner"]
+    assert row["reason"] == "the file could not be made cold: it is partly"
