@@ -201,7 +201,7 @@ def require(device: Backend, machine: Machine, estimate: Estimate) -> None:
             hint="calibrate again with that backend",
         )
     for flow in estimate.flows:
-        groups_of(machine, flow.schedule)  # raises where several ways cannot share a queue
+        groups_of(flow.schedule)  # raises where several ways cannot share a queue
         for hop in all_hops(flow.schedule):
             nodes = machine.nodes[hop.start], machine.nodes[hop.end]
             gpus = [node.device for node in nodes if isinstance(node, Hbm)]
@@ -216,7 +216,7 @@ def _workers(machine: Machine, estimate: Estimate, listed: Sequence[Demand]) -> 
     for demand, flow in zip(listed, estimate.flows, strict=True):
         busy = [
             sum(group[0].workers for group in routes if _busy(machine, group))
-            for routes in groups_of(machine, flow.schedule)
+            for routes in groups_of(flow.schedule)
         ]
         found[flow.name] = demand.flow, max([1, *busy])
     return found

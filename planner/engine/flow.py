@@ -21,6 +21,7 @@ from planner.engine.lines import (
     near_gpu,
     only_movement,
     parted,
+    pinned_in_place,
     registrable,
     source_for,
     with_copies,
@@ -171,7 +172,7 @@ class FlowRunner:
     def _start_team(self) -> list[SetupStep]:
         """Start the workers, and make the places between the movements."""
         start = perf_counter()
-        workers = workers_of(self.machine, self.schedule)
+        workers = workers_of(self.schedule)
         team = self.team = Team(workers, self.stop, self.schedule.flow)
         gpus = self._gpus()
 
@@ -194,8 +195,9 @@ class FlowRunner:
         lines = []
         for k, hops in enumerate(groups):
             if isinstance(place, MappedPlace) and place.mapped is None:
-                steps.append(self._map(place, register=not hops[0].coupled))
-                if not hops[0].coupled:
+                whole = pinned_in_place(self.schedule.hops)
+                steps.append(self._map(place, register=whole))
+                if whole:
                     continue
             last = k == len(groups) - 1
             target = self.ends.target if last else self._between(groups, k, steps)
@@ -219,7 +221,7 @@ class FlowRunner:
         """One movement over all ways of the flow."""
         routes = []
         for part in self.schedule.parts:
-            hops = only_movement(self.machine, self.schedule.flow, part)
+            hops = only_movement(self.schedule.flow, part)
             source = source_for(self.ends.source, self.schedule, part.hops[0], self.undo)
             if isinstance(source, MappedPlace) and source.mapped is None:
                 steps.append(self._map(source, register=not part.hops[0].coupled))

@@ -16,6 +16,7 @@ from typing import Final
 from planner.engine.backends.base import Backend, KernelLane
 from planner.engine.ends import THREADS, Ends
 from planner.engine.kept import Kept
+from planner.engine.lines import pinned_in_place
 from planner.engine.memory import HostBuffer, copy_memory, round_up
 from planner.engine.places import DevicePlace, HostPlace, MappedPlace
 from planner.engine.strategies.base import cut_source
@@ -119,8 +120,8 @@ class InPlace:
         source = self.ends.source
         for buffer in self.made:
             self.backend.bring(buffer, None)
-        passed = self.schedule.hops[0].coupled  # and not registered whole, for good
-        if passed and isinstance(source, MappedPlace) and source.mapped is not None:
+        whole = pinned_in_place(self.schedule.hops)  # and for good
+        if not whole and isinstance(source, MappedPlace) and source.mapped is not None:
             for one in source.mapped.maps:
                 one.forget()
 

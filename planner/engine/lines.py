@@ -17,7 +17,6 @@ from planner.engine.memory import HostBuffer
 from planner.engine.numa import cores_near, nodes
 from planner.engine.places import DevicePlace, FilePlace, HostPlace, MappedPlace, Place
 from planner.engine.route import Route, passed_on
-from planner.engine.strategies import stages_of_hops
 from planner.engine.transfer import Moved, Transfer
 from planner.errors import UnavailableError
 from planner.machine.schema import Hbm, Machine
@@ -57,19 +56,19 @@ def grouped(hops: Sequence[Hop]) -> list[list[Hop]]:
     return [group for group in groups if group]
 
 
-def groups_of(machine: Machine, schedule: FlowSchedule) -> list[list[list[Hop]]]:
+def groups_of(schedule: FlowSchedule) -> list[list[list[Hop]]]:
     """The groups of hops of each movement that moves bytes: several where it has several routes.
 
     The order of movements, and of routes in them, is that in which a sample logs them.
     """
     if not schedule.parts:
-        return [[group] for group in grouped(schedule.hops) if _moves(machine, group)]
-    return [[only_movement(machine, schedule.flow, part) for part in schedule.parts]]
+        return [[group] for group in _moving(schedule.hops)]
+    return [[only_movement(schedule.flow, part) for part in schedule.parts]]
 
 
-def only_movement(machine: Machine, flow: str, part: SplitPart) -> list[Hop]:
+def only_movement(flow: str, part: SplitPart) -> list[Hop]:
     """The hops of one of several ways; raises `UnavailableError` where they do not run together."""
-    moving = [group for group in grouped(part.hops) if _moves(machine, group)]
+    moving = _moving(part.hops)
     if len(moving) != 1:
         raise UnavailableError(
             f"flow {flow}: one of its ways rests whole at "
@@ -80,14 +79,20 @@ def only_movement(machine: Machine, flow: str, part: SplitPart) -> list[Hop]:
     return moving[0]
 
 
-def _moves(machine: Machine, group: Sequence[Hop]) -> bool:
-    """Whether the hops move bytes; a mapping only makes them reachable."""
-    return any(stages_of_hops(machine, group))
+def _moving(hops: Sequence[Hop]) -> list[list[Hop]]:
+    """The groups that move bytes; a mapping that others follow only makes them reachable."""
+    groups = grouped(hops)
+    return [g for k, g in enumerate(groups) if k == len(groups) - 1 or g[-1].strategy != "mmap"]
 
 
-def workers_of(machine: Machine, schedule: FlowSchedule) -> int:
+def pinned_in_place(hops: Sequence[Hop]) -> bool:
+    """Whether a way's files are mapped and registered whole, for a GPU that reaches into them."""
+    return hops[0].strategy == "mmap" and not hops[0].coupled and len(hops) > 1
+
+
+def workers_of(schedule: FlowSchedule) -> int:
     """Workers that a flow needs at once."""
-    movements = groups_of(machine, schedule)
+    movements = groups_of(schedule)
     return max((sum(group[0].workers for group in routes) for routes in movements), default=1)
 
 

@@ -140,7 +140,7 @@ def _hops(
 
 def _busy(machine: Machine, schedule: FlowSchedule, sample: FlowSample) -> list[float]:
     """Busy seconds of each hop of all ways in one repeat: of its engine, else of its last stage."""
-    movements = max(1, len(groups_of(machine, schedule)))
+    movements = max(1, len(groups_of(schedule)))
     repeats = max(1, len(sample.moves) // movements)
     services = services_of(machine, schedule, sample)
     return [union(own) / repeats for own in services]
@@ -150,7 +150,7 @@ def services_of(
     machine: Machine, schedule: FlowSchedule, sample: FlowSample
 ) -> list[list[Interval]]:
     """When each hop of all ways served, in all repeats: its engine, else its last stage."""
-    movements = groups_of(machine, schedule)
+    movements = groups_of(schedule)
     found: dict[int, list[Interval]] = {}
     for at, routes in enumerate(movements):
         moves = sample.moves[at :: len(movements)]

@@ -81,8 +81,13 @@ class Way:
         for strategy, crossing, after in zip(
             self.strategies, self.crossings, following, strict=True
         ):
-            if strategy.name not in only or not _done(strategy, crossing, after):
+            if strategy.name not in only or not _done(strategy, crossing):
                 return f"{strategy.name}: this engine cannot do it yet"
+            if _only_if_asked(strategy, crossing, after):
+                return (
+                    f"{strategy.name}: taken only where the plan asks for it, as page faults "
+                    "beside other copies are not measured"
+                )
         return None
 
     def lacks(self) -> str | None:
@@ -94,22 +99,28 @@ class Way:
         return None
 
 
-def _done(strategy: Strategy, crossing: Crossing, after: Strategy | None) -> bool:
-    """Whether the engine does this use of a strategy whose name it knows, before the next one.
+def _done(strategy: Strategy, crossing: Crossing) -> bool:
+    """Whether the engine does this use of a strategy whose name it knows.
 
-    It maps files only to register them, at once or chunk by chunk, opens files past the page cache
-    only to read, never waits for a device, and gathers scattered pieces by copies only.
+    It opens files past the page cache only to read, and gathers scattered pieces by copies only.
     """
     if strategy.name not in EXECUTABLE:
         return True  # named by the caller, who knows more
-    if strategy.name == "mmap":
-        ahead = after is not None and after.ahead
-        return crossing.after == "mapped" or (crossing.after == "mapping" and ahead)
     if crossing.pieces and strategy.name not in GATHER:
         return False
     if crossing.after == "file":
-        return strategy.name != "direct" and crossing.before != "fill" and not crossing.fsync
+        return strategy.name != "direct" and crossing.before != "fill"
     return True
+
+
+def _only_if_asked(strategy: Strategy, crossing: Crossing, after: Strategy | None) -> bool:
+    """Whether the CPU would copy out of a mapping, which nobody asked for.
+
+    What the faults cost is measured in one thread that does nothing else; too little to choose by.
+    """
+    if strategy.name != "mmap" or "mmap" in crossing.asked or crossing.after == "mapped":
+        return False
+    return after is None or not after.ahead
 
 
 def ways(topology: Topology, need: Need) -> list[Way]:

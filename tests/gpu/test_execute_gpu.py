@@ -46,7 +46,7 @@ def test_every_byte_arrives(way: str, size: int, machine: Machine, devices: int)
     assert not run.environment.emulated
     assert run.environment.gpus
     for hop, text in zip(run.flows[0].hops, WAYS[way], strict=True):
-        assert (hop.busy_s > 0) == ("mmap" not in text)
+        assert (hop.busy_s > 0) == ("mmap" not in text or len(WAYS[way]) == 1)
         # The device's clock is tied to the host's within some 20 us.
         assert hop.busy_s <= run.flows[0].p95_s + 1e-4
 

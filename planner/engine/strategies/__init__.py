@@ -8,7 +8,7 @@ from planner.engine.strategies.base import Stage
 from planner.engine.strategies.disk import READS, WRITES
 from planner.engine.strategies.gds import GDS_IN, GDS_OUT
 from planner.engine.strategies.gpu_gpu import BETWEEN
-from planner.engine.strategies.host_gpu import INTO_GPU, OUT_OF_GPU
+from planner.engine.strategies.host_gpu import COPY, INTO_GPU, OUT_OF_GPU
 from planner.engine.strategies.in_place import IN_PLACE_IN, IN_PLACE_OUT
 from planner.engine.strategies.prefetch import PREFETCH_IN, PREFETCH_OUT
 from planner.engine.strategies.registered_chunks import registered_chunks
@@ -30,7 +30,12 @@ NAMES: frozenset[str] = frozenset({*READS, *WRITES, *GDS_IN, *GDS_OUT, *_UP, *_D
 
 
 def stages_of_hops(machine: Machine, hops: Sequence[Hop]) -> tuple[tuple[Stage, ...], ...]:
-    """The stages of each of the hops that run together, in order."""
+    """The stages of each of the hops that run together, in order.
+
+    A mapping alone is copied from, by the CPU; before others it only makes bytes reachable.
+    """
+    if len(hops) == 1 and hops[0].strategy == "mmap":
+        return ((COPY,),)
     rings = [False, *(hop.coupled for hop in hops)]
     return tuple(stages_of(machine, hop, ring=ring) for hop, ring in zip(hops, rings, strict=False))
 

@@ -46,8 +46,7 @@ def _setup(crossing: Crossing, _shape: Shape) -> tuple[SetupStep, ...]:
     """Registration populates the mapping; pages that are not cached come from the disk first."""
     setup = crossing.ram.setup
     if crossing.after != "mapped":
-        mapped = step("map the file", crossing.size, None, setup.map_latency)
-        return steps(mapped if crossing.after == "mapping" else None)
+        return steps(step("map the file", crossing.size, None, setup.map_latency))
     source = replace(crossing, before="mapping", mapped_from=crossing.start, cached=0.0)
     cold = round(crossing.size * (1 - crossing.cached))
     reading = fault_time(source) if cold else 0.0

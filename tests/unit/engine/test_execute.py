@@ -55,9 +55,10 @@ def test_every_byte_arrives(way: str, size: int, machine: Machine) -> None:
     assert len(flow.samples_s) == 2
     assert run.environment.backend == "host"
     assert run.environment.emulated
-    # Service of a hop lies inside of the sample, and something was served unless nothing moves.
+    # Service of a hop lies inside of the sample, and something was served unless nothing moves: a
+    # mapping that another hop follows is only reached into.
     for hop, text in zip(flow.hops, WAYS[way], strict=True):
-        assert (hop.busy_s > 0) == ("mmap" not in text)
+        assert (hop.busy_s > 0) == ("mmap" not in text or len(flow.hops) == 1)
         assert hop.busy_s <= flow.p95_s + 1e-9
 
 

@@ -53,12 +53,18 @@ def test_a_mapping_is_copied_from_in_place_where_it_is_registered_on_the_way() -
     assert narrowed(load(4 * GB, cores=1)).best.way.names == ("mmap", "registered_chunks")
 
 
-def test_a_known_name_in_a_new_use_is_not_done_either() -> None:
-    # Copies straight from a mapping, by a strategy whose name the engine knows.
+@pytest.mark.parametrize("way", ["staged", "pageable"])
+def test_a_mapping_is_copied_out_of_where_the_plan_asks_for_it(way: str) -> None:
     told = {r.strategies: r.reason for r in narrowed(load(4 * GB)).rejected()}
-    assert told["mmap", "staged"] == "mmap: this engine cannot do it yet"
-    # Writes past the page cache, or that wait for the device.
-    save = Need("s", "gpu0", "disk0", GB, "device", "file", GB, 8)
+    assert told["mmap", way].startswith("mmap: taken only where the plan asks for it")
+    pins = Pins(by_hop={"disk0 -> host0": "mmap", "host0 -> gpu0": way})
+    assert narrowed(load(4 * GB, pins=pins)).best.way.names == ("mmap", way)
+
+
+def test_a_known_name_in_a_new_use_is_not_done_either() -> None:
+    # Writes past the page cache; those that wait for the device are done.
+    save = Need("s", "gpu0", "disk0", GB, "device", "file", GB, 8, fsync=True)
+    assert narrowed(save).best.way.names == ("pinned", "buffered")
     told = {r.strategies: r.reason for r in narrowed(save).rejected()}
     assert told["pinned", "direct"] == "direct: this engine cannot do it yet"
 
