@@ -30,8 +30,9 @@ MOST_LANES = 4
 SMALLEST = 16 << 20
 """Bytes from which a flow may be split: smaller ones end before a second way is under way."""
 STAGING = 256 << 20
-"""Bytes of a neighbour's memory that a detour may take: enough for chunks of 64 MiB, which lose
-0.2 % to the gap between copies (2.7 us of 1.2 ms: catalogue, h200-sxm-2)."""
+"""Bytes of a neighbour's memory that a detour may take: enough for chunks of 64 MiB, 1.2 ms, of
+which the gap between copies takes 0.2 to 1.3 % (2.7 us by a probe of two H200, 15 by the
+calibration of h200-sxm-2)."""
 OUTSTANDING = 3
 """Chunks that a way of copy engines has queued: one is copied, one is next, and one more hides that
 its worker wakes late. All of them are still to come when the queue of the flow runs dry."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from planner.machine.discover import Discovery
@@ -22,6 +23,7 @@ from planner.machine.observation import (
 from planner.machine.schema import Machine
 from planner.machine.system import Cache, FileSystem, NumaNode
 
+DATA = Path(__file__).resolve().parents[1] / "data" / "machines"
 GB = 10**9
 GIB = 1 << 30
 NOW = 1_795_953_600.0
@@ -95,17 +97,8 @@ def details(**changes: Any) -> GpuDetails:
 
 
 def calibrated() -> Machine:
-    """`h200-sxm-2` as a calibration of this computer would be."""
-    machine = load_machine("h200-sxm-2")
-    # Of the disk of the catalogue's machine the samples spread by 21 %.
-    steady = machine.sources["disk"].model_copy(update={"spread": 0.02})
-    return machine.model_copy(
-        update={
-            "name": "here",
-            "hardware": {"kernel": "6.8.0", "driver": "580.159", "cores": "32"},
-            "sources": {**machine.sources, "disk": steady},
-        }
-    )
+    """A computer with two GPUs as its calibration has it."""
+    return load_machine(str(DATA / "two-h200.yaml"))
 
 
 def with_link(name: str, **changes: Any) -> Calibration:

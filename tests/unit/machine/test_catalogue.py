@@ -80,16 +80,17 @@ class TestEveryMachine:
     def test_the_copy_stages_are_all_there(self, name: str) -> None:
         host = load_machine(name).nodes["host0"]
         assert isinstance(host, Ram)
-        assert set(host.copy_rates) == {"file", "memory", "save", "save_memory"}
-        for table in host.copy_rates.values():
-            # Eight workers are never slower than one while the ring is the same.
-            for ring in table.rings:
+        # A full calibration has copies into write-combined memory, too.
+        assert {"file", "memory", "save", "save_memory"} <= set(host.copy_rates)
+        for stage, table in host.copy_rates.items():
+            # Eight workers are never slower than one while the ring is the same. (Those that write
+            # one file take turns at its lock, so there more of them may gain nothing.)
+            for ring in table.rings if stage != "save" else ():
                 assert table.rate(8, ring) > table.rate(1, ring)
 
 
-@pytest.mark.parametrize("name", ["h200-sxm-1", "h200-sxm-2"])
-def test_the_h200_copies_as_it_was_measured(name: str) -> None:
-    machine = load_machine(name)
+def test_the_h200_copies_as_it_was_measured() -> None:
+    machine = load_machine("h200-sxm-1")
     # 4 KiB in 5.616 us, 256 MiB in 4.87952 ms, 1 GiB in 19.6096 ms; out 1 GiB in 19.4379 ms.
     assert pinned(machine).seconds(4096) == pytest.approx(5.616e-6)
     assert pinned(machine).seconds(256 * MiB) == pytest.approx(4.87952e-3, rel=1e-3)
@@ -97,26 +98,15 @@ def test_the_h200_copies_as_it_was_measured(name: str) -> None:
     assert pinned(machine, "backward").seconds(GiB) == pytest.approx(19.4379e-3, rel=1e-3)
     # 8 GiB in one piece at the asymptotic 54.8 GB/s: 156.75 ms.
     assert pinned(machine).seconds(8 * GiB) == pytest.approx(0.15675, rel=2e-3)
+    # Back to back 4 MiB take 78.5 us.
+    assert pinned(machine).service(4 * MiB) == pytest.approx(78.5e-6, rel=0.01)
 
 
-def test_queued_copies_of_the_h200_take_what_was_measured() -> None:
-    # 78.5 us for 4 MiB on the 16-core machine; back to back 2.7 us for 4 KiB and 22.9 us for 1 MiB
-    # on the 32-core one.
-    assert pinned(load_machine("h200-sxm-1")).service(4 * MiB) == pytest.approx(78.5e-6, rel=0.01)
-    two = pinned(load_machine("h200-sxm-2"))
-    assert two.service(4096) == pytest.approx(2.7e-6, rel=0.05)
-    assert two.service(MiB) == pytest.approx(22.9e-6, rel=0.01)
-
-
-@pytest.mark.parametrize(
-    ("name", "joint"),
-    [("h200-sxm-1", (50.4e9, 51.3e9)), ("h200-sxm-2", (45.1e9, 45.1e9))],
-)
-def test_both_ways_at_once_give_the_measured_rates(name: str, joint: tuple[float, float]) -> None:
-    link = load_machine(name).links["pcie0"]
+def test_both_ways_at_once_give_the_measured_rates() -> None:
+    link = load_machine("h200-sxm-1").links["pcie0"]
     assert link.forward is not None
     assert link.backward is not None
-    there, back = joint
+    there, back = 50.4e9, 51.3e9
     # The capacity of a direction is its own bytes and m times those of the other. Capacities are
     # those of another day, so they agree to 1 %.
     assert there + link.forward.against * back == pytest.approx(link.forward.rate, rel=0.01)
@@ -151,15 +141,6 @@ def test_joint_runs_of_the_h200_follow_from_its_copy_tables() -> None:
         table = host.copy_rates[kind]  # type: ignore[index]
         rate = table.rate(workers, workers * chunk * slots * MiB, beside_dma=True)
         assert rate == pytest.approx(measured * 1e9, rel=0.05)
-
-
-def test_two_h200_reach_each_other_at_the_measured_rates() -> None:
-    link = load_machine("h200-sxm-2").links["nvlink0"]
-    assert link.forward is not None
-    peer, off = link.forward.curves["peer"], link.forward.curves["peer_off"]
-    assert GiB / peer.seconds(GiB) == pytest.approx(396e9, rel=1e-3)
-    assert GiB / off.seconds(GiB) == pytest.approx(38e9, rel=1e-3)
-    assert (peer.seconds(4096), off.seconds(4096)) == (7.6e-6, 15.4e-6)
 
 
 def test_the_desktop_copies_as_it_was_published() -> None:

@@ -31,25 +31,31 @@ def page(found: Topo, *, width: int = 100, view: str = "matrix") -> str:
 
 
 def test_a_machine_of_the_catalogue_in_its_order() -> None:
+    machine = load_machine("h200-sxm-2")
     found = topo(machine="h200-sxm-2")
     assert [node.name for node in found.nodes] == ["disk0", "host0", "gpu0", "gpu1"]
     assert [link.name for link in found.links] == ["storage0", "pcie0", "pcie1", "nvlink0"]
     pcie, nvlink = found.links[1], found.links[3]
     assert (pcie.generation, pcie.width, pcie.below_maximum) == (5, 16, False)
     assert pcie.nominal_bytes_per_s == pytest.approx(63.015e9, rel=1e-4)
-    assert [way.rate_bytes_per_s for way in pcie.ways] == [54.8e9, 55.2e9]
+    wire = machine.links["pcie0"]
+    assert wire.forward is not None
+    assert wire.backward is not None
+    assert [way.rate_bytes_per_s for way in pcie.ways] == [wire.forward.rate, wire.backward.rate]
     assert (pcie.peer_access, nvlink.peer_access) == (None, "on")
     assert nvlink.nominal_bytes_per_s == 18 * 25e9
     (port,) = found.ports
-    assert (port.name, port.forward_bytes_per_s, port.links) == ("root0", 107e9, ("pcie0", "pcie1"))
+    ((name, shared),) = machine.ports.items()
+    assert (port.name, port.forward_bytes_per_s) == (name, shared.forward)
+    assert port.links == ("pcie0", "pcie1")
     assert found.measured
     assert found.verdict.exit_code == 0
 
 
 def test_what_crosses_a_port_is_told() -> None:
-    machine = load_machine("h200-sxm-2")
-    port = machine.ports["root0"].model_copy(update={"forward_across": 0.25})
-    found = topo(machine=machine.model_copy(update={"ports": {"root0": port}}))
+    machine = seen.calibrated()
+    port = machine.ports["uplink0"].model_copy(update={"forward_across": 0.25})
+    found = topo(machine=machine.model_copy(update={"ports": {"uplink0": port}}))
     assert (found.ports[0].forward_across, found.ports[0].backward_across) == (0.25, 0.0)
     told = "107 GB/s out in all; a byte the other way over another link takes 0.25 of a byte out"
     assert told in page(found, width=200)
