@@ -176,6 +176,7 @@ def exact(
         What is told of every service, one a stage, where somebody wants to know.
 
     """
+    depth = min(depth, max(len(chunks), 1))  # further slots are never met, and must not be made
     if _is_chain(stages):
         return chain.follow(stages, chunks, workers, depth, busy)
     if not chunks:

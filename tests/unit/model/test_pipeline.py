@@ -64,6 +64,24 @@ def test_an_engine_that_limits_never_waits() -> None:
     assert trace.total_s == 1.0 + 5 * 2.0
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    "stages",
+    [
+        [pool(2.0)],
+        [engine(1.0)],
+        [pool(2.0), engine(1.0)],
+        [engine(1.0), pool(2.0)],
+        [engine(1.0), engine(2.0, resource="second")],
+        [pool(2.0), engine(1.0), engine(2.0, resource="second")],
+    ],
+)
+def test_slots_that_no_chunk_needs_change_nothing(stages: list[Stage], workers: int) -> None:
+    """And cost nothing: a million million of them would fill no memory of this world."""
+    chunks = [1, 1, 1]
+    assert exact(stages, chunks, workers, 10**12) == exact(stages, chunks, workers, len(chunks))
+
+
 def test_draining_writes_behind_the_dma() -> None:
     # DMA 1 s into two slots (0-1, 1-2), writes of 3 s: 1-4, 4-7; the third DMA waits for a slot
     # until 4 and is long there at 7: 7-10.
