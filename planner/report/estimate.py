@@ -91,6 +91,8 @@ def headline(estimate: Estimate) -> str:
         took = f"all flows take {makespan}{interval_words(estimate.interval_s)}"
     missed = sum(o.passed is False for o in estimate.objectives)
     short = f", which misses {missed} of {len(estimate.objectives)} objectives" if missed else ""
+    if limit.resource == "none":
+        return f"{took}{short}; nothing limits it."
     where = resource_words(limit.resource, estimate.machine)
     return f"{took}{short}; {where} is the bottleneck: {CAUSES[limit.cause]}."
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.report.style import Style
-from planner.report.table import Cell, Column, Row, Total, heading, table
-from planner.report.words import chunk_words, hop_words
+from planner.report.table import Cell, Column, Row, Total, heading, prose, table
+from planner.report.words import chunk_words, hop_words, route_words
 from planner.results import FlowEstimate, HopEstimate
 from planner.units import format_rate, format_share, format_size, format_time
 
@@ -50,9 +50,7 @@ def flow_groups(
 
 def flow_lines(flow: FlowEstimate, names: Sequence[str], style: Style) -> list[str]:
     """The block of one flow, or of several that look alike."""
-    hops = [estimate.hop for estimate in flow.hops]
-    route = " → ".join([hops[0].start, *(hop.end for hop in hops)]) if hops else ""
-    facts = [format_size(flow.size_bytes), route]
+    facts = [format_size(flow.size_bytes), route_words(flow.schedule)]
     if flow.schedule.cache != "none":
         facts.append(f"cache {flow.schedule.cache}")
     if flow.repeat > 1:
@@ -60,7 +58,7 @@ def flow_lines(flow: FlowEstimate, names: Sequence[str], style: Style) -> list[s
     rows: list[Row] = [*_setup_rows(flow), *(_hop_row(hop, flow) for hop in flow.hops)]
     lines = heading(flow.name, facts, style)
     if len(names) > 1:
-        lines.append(style.spell(f"    likewise {_name_list(names[1:])}"))
+        lines += prose(f"likewise {_name_list(names[1:])}", style, indent=4, hang=2)
     return [*lines, *table(_COLUMNS, [*rows, *_totals(flow)], style)]
 
 

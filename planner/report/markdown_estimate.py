@@ -6,13 +6,7 @@ from collections.abc import Sequence
 
 from planner.report.estimate import headline
 from planner.report.markdown_parts import Section, Table
-from planner.report.words import (
-    CAUSES,
-    chunk_words,
-    hop_words,
-    interval_words,
-    resource_words,
-)
+from planner.report.words import chunk_words, hop_words, interval_words, limit_words
 from planner.results import Estimate, FlowEstimate, NodeUse
 from planner.units import format_rate, format_share, format_size, format_time
 
@@ -45,7 +39,7 @@ def _flow_table(estimate: Estimate) -> Table:
             format_size(flow.size_bytes),
             f"{format_time(flow.duration_s)}{interval_words(flow.interval_s)}",
             format_rate(flow.rate_bytes_per_s),
-            _bottleneck_words(flow, estimate),
+            limit_words(flow.bottleneck, estimate.machine),
         ]
         for flow in estimate.flows
     ]
@@ -53,11 +47,6 @@ def _flow_table(estimate: Estimate) -> Table:
         makespan = f"{format_time(estimate.makespan_s)}{interval_words(estimate.interval_s)}"
         rows.append(["makespan", "", makespan, "", ""])
     return Table(["Flow", "Size", "Duration", "Rate", "Bottleneck"], "lrrrl", rows)
-
-
-def _bottleneck_words(flow: FlowEstimate, estimate: Estimate) -> str:
-    where = resource_words(flow.bottleneck.resource, estimate.machine)
-    return f"{where}: {CAUSES[flow.bottleneck.cause]}"
 
 
 def hop_table(flows: Sequence[FlowEstimate]) -> Table:

@@ -8,7 +8,7 @@ from typing import Final
 from planner.report.flow import flow_groups
 from planner.report.style import Style
 from planner.report.table import Column, prose, table
-from planner.report.words import resource_words
+from planner.report.words import reason_words, resource_words, ways_words
 from planner.results import Estimate, FlowEstimate, Rejected
 from planner.units import format_size, format_time
 
@@ -66,7 +66,7 @@ def _runner_up(flow: FlowEstimate, name: str, style: Style) -> list[str]:
     time = f" ({_alone(best.duration_s, flow)})" if best.duration_s is not None else ""
     others = len(flow.rejected) - 1
     more = f" {others} more with --explain." if others else ""
-    text = f"{name}not chosen: {_ways(best)}{time} — {_clause(best.reason)}.{more}"
+    text = f"{name}not chosen: {ways_words(best)}{time} — {reason_words(best)}.{more}"
     return prose(text, style, hang=2)
 
 
@@ -74,14 +74,6 @@ def _alone(seconds: float, flow: FlowEstimate) -> str:
     """A candidate's time. All are timed alone, which is said where what was chosen is slower."""
     alone = " alone" if seconds < 0.99 * flow.duration_s else ""
     return format_time(seconds) + alone
-
-
-def _clause(reason: str) -> str:
-    return reason.rstrip(". ")
-
-
-def _ways(rejected: Rejected) -> str:
-    return " + ".join(rejected.strategies) or " → ".join(rejected.route)
 
 
 def _explained(flow: FlowEstimate, style: Style) -> list[str]:
@@ -107,7 +99,7 @@ def _by_time(rejected: Sequence[Rejected]) -> list[Rejected]:
 def _rejected_table(rejected: Sequence[Rejected], style: Style) -> list[str]:
     rows = [
         [
-            _ways(r),
+            ways_words(r),
             " → ".join(r.route),
             format_size(r.chunk_bytes) if r.chunk_bytes else "",
             str(r.depth or ""),
@@ -127,5 +119,5 @@ def _rejected_table(rejected: Sequence[Rejected], style: Style) -> list[str]:
     head, *body = table(columns, rows, style)
     lines = [head]
     for line, candidate in zip(body, rejected, strict=True):
-        lines += [line, *prose(candidate.reason, style, indent=8, hang=0)]
+        lines += [line, *prose(reason_words(candidate), style, indent=8, hang=0)]
     return lines

@@ -16,6 +16,7 @@ from planner.report.words import (
     error_tone,
     error_words,
     hop_words,
+    route_words,
 )
 from planner.results import FlowRun, HopRun, Run, SetupStep
 from planner.review.blame import blame_run, flow_excess
@@ -115,9 +116,7 @@ def headline(flow: FlowRun) -> str:
 
 
 def _flow_lines(flow: FlowRun, run: Run, style: Style) -> list[str]:
-    hops = flow.schedule.hops
-    route = " → ".join([hops[0].start, *(hop.end for hop in hops)]) if hops else ""
-    facts = [format_size(flow.size_bytes), route]
+    facts = [format_size(flow.size_bytes), route_words(flow.schedule)]
     if flow.pinned_bytes:
         facts.append(f"{format_size(flow.pinned_bytes)} pinned")
     estimates = {estimate.name: estimate for estimate in run.estimate.flows}

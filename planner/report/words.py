@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from planner.report.style import Tone
-from planner.results import Cause, Hop, ObjectiveResult
+from planner.results import Bottleneck, Cause, FlowSchedule, Hop, ObjectiveResult, Rejected
 from planner.units import format_rate, format_share, format_size, format_time
 
 CAUSES: Final[dict[Cause, str]] = {
@@ -63,6 +63,14 @@ def hop_words(hop: Hop) -> str:
     return f"{hop.start} → {hop.end}"
 
 
+def route_words(schedule: FlowSchedule) -> str:
+    """`disk0 → host0 → gpu0`; of several ways at once `host0 → gpu0 and host0 → gpu1 → gpu0`."""
+    ways = [part.hops for part in schedule.parts] or [schedule.hops]
+    return " and ".join(
+        " → ".join([hops[0].start, *(hop.end for hop in hops)]) for hops in ways if hops
+    )
+
+
 def resource_words(resource: str, machine: Mapping[str, Any]) -> str:
     """A resource as people see it: `pcie0 (host0 → gpu0)`.
 
@@ -76,6 +84,23 @@ def resource_words(resource: str, machine: Mapping[str, Any]) -> str:
         return f"{owner} ({start} → {end})"
     meaning = {"copy": "CPU copies", "dispatch": "issuing chunks"}.get(part)
     return f"{owner} ({meaning})" if meaning else resource
+
+
+def limit_words(limit: Bottleneck, machine: Mapping[str, Any]) -> str:
+    """`pcie0 (host0 → gpu0): its bandwidth`, or `nothing` where nothing moves."""
+    if limit.resource == "none":
+        return "nothing"
+    return f"{resource_words(limit.resource, machine)}: {CAUSES[limit.cause]}"
+
+
+def ways_words(rejected: Rejected) -> str:
+    """`buffered + pinned`, or the route where no strategy was found for it."""
+    return " + ".join(rejected.strategies) or " → ".join(rejected.route)
+
+
+def reason_words(rejected: Rejected) -> str:
+    """Why a candidate was not chosen, without its only strategy's name in front once more."""
+    return rejected.reason.removeprefix(f"{ways_words(rejected)}: ").rstrip(". ")
 
 
 def chunk_words(hop: Hop, size_bytes: int) -> str:

@@ -14,6 +14,7 @@ from planner.report.words import (
     error_tone,
     error_words,
     hop_words,
+    route_words,
 )
 from planner.results import Estimate, FlowEstimate, FlowRun, Run, SetupStep
 from planner.units import format_rate, format_share, format_size, format_time
@@ -128,9 +129,7 @@ def _of_estimate(flow: FlowEstimate, names: Sequence[str], *, whole: bool) -> Co
 
 
 def _facts(flow: FlowEstimate | FlowRun) -> str:
-    hops = flow.schedule.hops
-    route = " → ".join([hops[0].start, *(hop.end for hop in hops)]) if hops else ""
-    facts = [format_size(flow.size_bytes), route]
+    facts = [format_size(flow.size_bytes), route_words(flow.schedule)]
     if flow.repeat > 1:
         facts.append(f"{flow.repeat} times")
     if isinstance(flow, FlowEstimate) and flow.members > 1:

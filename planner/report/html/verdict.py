@@ -95,7 +95,7 @@ def _figures(estimate: Estimate, run: Run | None) -> Sequence[Figure]:
     where = resource_words(limit.resource, estimate.machine)
     name, _, way = where.partition(" (")
     about = f"{way.rstrip(')')}: " if way else ""
-    about += f"{CAUSES[limit.cause]}, {_busy(limit.share)}"
+    about += f"{CAUSES[limit.cause]}, {_busy(limit.share)}" if name != "none" else "nothing moves"
     bottleneck = Figure("Bottleneck", name, about)
     if run is None:
         bound = estimate.lower_bound_s

@@ -8,7 +8,7 @@ from typing import Final
 
 from planner.report.flow import flow_groups
 from planner.report.html.scales import number
-from planner.report.words import CAUSES, chunk_words, resource_words
+from planner.report.words import chunk_words, limit_words, reason_words
 from planner.results import Estimate, FlowEstimate, Hop, Rejected
 from planner.units import format_size, format_time
 
@@ -64,11 +64,10 @@ def _reason(flow: FlowEstimate, names: Sequence[str], estimate: Estimate, most: 
     times = [r.duration_s for r in shown if r.duration_s is not None]
     longest = max([own, *times], default=own) or 1.0
     candidates = tuple(_candidate(r, own, longest) for r in shown)
-    limit = flow.bottleneck
     return Reason(
         flow=flow.name,
         likewise=len(names) - 1,
-        limit=f"{resource_words(limit.resource, estimate.machine)}: {CAUSES[limit.cause]}",
+        limit=limit_words(flow.bottleneck, estimate.machine),
         flat=flow.flat or "",
         chosen=_chosen(flow, own, longest),
         near=candidates[:_SHOWN],
@@ -115,5 +114,5 @@ def _candidate(rejected: Rejected, own: float, longest: float) -> Candidate:
         format_time(time) if time is not None else "not possible",
         number(1000 * time / longest) if time is not None else "0",
         f"{time / own:.2f}×" if time is not None and own > 0 else "",
-        rejected.reason.rstrip(". "),
+        reason_words(rejected),
     )

@@ -10,7 +10,8 @@ from planner.report.estimate import headline
 from planner.report.flow import flow_groups
 from planner.report.style import Style
 from planner.report.text import text
-from planner.results import Verdict
+from planner.results import Bottleneck, Verdict
+from planner.schedule import SplitPart
 from tests.helpers import results
 
 WIDE = Style(width=200)
@@ -54,6 +55,43 @@ def test_a_hop_that_moves_nothing_has_no_rate_and_nothing_is_saved_by_it() -> No
     assert "0 B/s" not in page
     assert "one after another" not in page
     assert re.search(r" steady +2\.010 s", page)
+
+
+def test_where_nothing_moves_nothing_limits() -> None:
+    flow = results.flow_estimate().model_copy(
+        update={
+            "duration_s": 0.0,
+            "interval_s": None,
+            "bottleneck": Bottleneck(resource="none", cause="latency", share=0.0),
+        }
+    )
+    assert headline(results.estimate(flow)) == "weights takes 0 s; nothing limits it."
+
+
+def test_ways_that_are_taken_at_once_are_not_told_as_one() -> None:
+    flow = results.flow_estimate()
+    there = results.READ.model_copy(update={"end": "gpu0"})
+    parts = (
+        SplitPart(share_bytes=1, hops=flow.schedule.hops),
+        SplitPart(share_bytes=1, hops=(there,)),
+    )
+    schedule = flow.schedule.model_copy(update={"parts": parts})
+    page = text(results.estimate(flow.model_copy(update={"schedule": schedule})), WIDE)
+    assert "disk0 → host0 → gpu0 and disk0 → gpu0" in page
+
+
+def test_a_reason_does_not_name_the_only_strategy_again() -> None:
+    flow = results.flow_estimate()
+    staged = flow.rejected[0].model_copy(update={"reason": "staged: it copies every byte twice"})
+    page = text(results.estimate(flow.model_copy(update={"rejected": (staged,)})), WIDE)
+    assert "not chosen: staged (2.900 s) — it copies every byte twice." in page
+
+
+def test_many_names_alike_keep_the_width() -> None:
+    flows = [results.flow_estimate(f"eight_reads[gpu={i}, gpu{i}]") for i in range(8)]
+    page = text(results.estimate(*flows), Style(width=100))
+    assert "likewise eight_reads[gpu=1, gpu1]" in page
+    assert max(map(len, page.splitlines())) <= 100
 
 
 def test_flows_that_look_alike_are_shown_once_with_their_names() -> None:
