@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -53,6 +54,11 @@ _ASCII: Final = {
 }
 
 
+# Control characters but tab and line feed (ECMA-48), and what turns the direction of writing round
+# (Unicode 15, section 23.2): a terminal obeys them.
+_OBEYED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
 @dataclass(frozen=True, slots=True)
 class Style:
     """How to write a page: `width` in columns, `color` and `unicode` allowed or not.
@@ -66,7 +72,11 @@ class Style:
     unicode: bool = True
 
     def spell(self, text: str) -> str:
-        """`text` in the characters that this page may use; call it before measuring a length."""
+        """`text` in the characters that this page may use; call it before measuring a length.
+
+        A name or a path may hold what a terminal would obey: that is shown, and does nothing.
+        """
+        text = _OBEYED.sub("\N{REPLACEMENT CHARACTER}", text)
         if self.unicode or text.isascii():
             return text
         spelled = "".join(_ASCII.get(character, character) for character in text)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from planner.report.style import Style, bar
 from planner.report.table import Cell, Column, Row, Total, prose, table
 
@@ -81,6 +83,12 @@ def test_ascii_is_spelled_before_it_is_measured() -> None:
     assert lines[1].startswith("  disk0 -> host0      2")
     assert lines[2].endswith("##")  # 20 cells or fewer, by 0.125
     assert all(line.isascii() for line in lines)
+
+
+@pytest.mark.parametrize("obeyed", ["\x1b", "\x07", "\r", "\x9b", "\u202e"])
+def test_what_a_terminal_would_obey_is_only_shown(obeyed: str) -> None:
+    assert Style().spell(f"a{obeyed}[31mb\n") == "a\ufffd[31mb\n"
+    assert Style(unicode=False).spell(f"a{obeyed}[31mb\n") == "a?[31mb\n"
 
 
 def test_prose_wraps_and_hangs() -> None:
