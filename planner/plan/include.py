@@ -20,6 +20,12 @@ from planner.plan.yaml_nodes import NotReadableError, read_nodes
 DEEPEST: Final = 50
 """Files within files that are followed: no plan needs so many, and each takes stack."""
 
+EXAMPLE: Final = "flows: { load: { from: disk0, to: gpu0, size: 1GB } }"
+"""The least that a plan says."""
+
+MOST: Final = 1000
+"""Files that one plan is read from: ten that include ten others each, nine deep, never end."""
+
 
 def merge(below: Table, above: Table) -> Table:
     """`below` with everything that `above` says, key by key; the key order of `below` first."""
@@ -40,12 +46,19 @@ class FileReader:
         self.faults: list[Fault] = []
         self.files: list[str] = []
         self._open: list[tuple[str, str]] = []
+        self._asked = 0
 
     def read_file(self, path: Path, asked: Place | None = None) -> Table | None:
         """The mapping in the file at `path`, includes merged; None where it cannot be had.
 
         `asked` is the place of the `include` that names the file, for the faults.
         """
+        self._asked += 1
+        if asked is not None and self._asked > MOST:
+            if self._asked == MOST + 1:  # told once
+                message = f"the includes name more than {MOST} files in all"
+                self.faults.append(asked.fault("include", message, "include each file once"))
+            return None
         text = self._text(path, asked)
         if text is None:
             return None
@@ -75,7 +88,7 @@ class FileReader:
         self.faults.extend(faults)
         if root is None or (isinstance(root, Scalar) and root.empty):
             self.faults.append(
-                Place(source).fault("", "the file is empty", "a plan needs flows: see docs/plan.md")
+                Place(source).fault("", "the file is empty", f"a plan moves something: {EXAMPLE}")
             )
             return None
         if not isinstance(root, Table):

@@ -153,7 +153,7 @@ def _load(text: PlanText, settings: Sequence[str]) -> LoadedPlan:
         faults.extend(wrong)
         root, wrong = substitute(root)
         faults.extend(wrong)
-        parts = Parts(root, text.home, overrides)
+        parts = Parts(root, text.home, overrides, whole=not text.faults)
         faults.extend(parts.faults())
         if not faults and parts.plan is not None:
             return LoadedPlan(parts.plan, parts.positions)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from planner.errors import Fault, InputError
 from planner.plan.check import check_objectives, check_parts
+from planner.plan.include import EXAMPLE
 from planner.plan.objectives import Objective, parse_objective
 from planner.plan.schema import VERSION, Compute, Flow, Pieces, Plan
 from planner.plan.tree import Items, Node, Place, Positions, Scalar, SourceText, Table, child
@@ -48,9 +49,14 @@ def located(complaint: Complaint, positions: Positions, file: str) -> Fault:
 
 
 class Parts:
-    """Reads the parts of a plan one by one, so that a fault in one hides none in another."""
+    """Reads the parts of a plan one by one, so that a fault in one hides none in another.
 
-    def __init__(self, root: Table, home: Home, overrides: Mapping[str, str]) -> None:
+    `whole` is false where some of its text could not be read: what is missing may stand there.
+    """
+
+    def __init__(
+        self, root: Table, home: Home, overrides: Mapping[str, str], *, whole: bool = True
+    ) -> None:
         self.positions = Positions()
         self.plan: Plan | None = None
         self._home = home
@@ -66,9 +72,9 @@ class Parts:
         self._complaints.extend(check_parts(flows, compute, self._waits))
         named = [(path, objective) for path, objective in objectives if objective is not None]
         self._complaints.extend(check_objectives(named, flows, compute))
-        if not flows and not self._complaints:
+        if whole and not flows and not self._complaints:
             self._complaints.append(
-                Complaint("flows", "the plan moves nothing", "add flows: see docs/plan.md")
+                Complaint("flows", "the plan moves nothing", f"write {EXAMPLE}")
             )
         self._finish(data, overrides)
         if self.plan is not None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from planner.errors import PlanError
-from planner.plan.include import DEEPEST
+from planner.plan.include import DEEPEST, MOST
 from planner.plan.load import load_plan
 
 FLOW = "flows: { w: { from: disk0, to: gpu0, size: 1GB } }\n"
@@ -102,6 +102,17 @@ def test_a_long_chain_of_includes_is_stopped(tmp_path: Path) -> None:
     with pytest.raises(PlanError) as caught:
         load_plan(tmp_path / "0.yaml")
     assert any("nested more than" in fault.message for fault in caught.value.faults)
+
+
+def test_files_that_include_each_next_one_ten_times_are_stopped(tmp_path: Path) -> None:
+    """Nine deep they would be read 10⁹ times."""
+    texts = {f"f{i}": f"include: [{', '.join([f'f{i + 1}.yaml'] * 10)}]\n" for i in range(9)}
+    path = write(tmp_path, plan="include: f0.yaml\n", **texts, f9=FLOW)
+    with pytest.raises(PlanError) as caught:
+        load_plan(path)
+    assert [(fault.path, fault.message) for fault in caught.value.faults] == [
+        ("include", f"the includes name more than {MOST} files in all")
+    ]
 
 
 def test_an_include_cannot_use_variables(tmp_path: Path) -> None:
