@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import re
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -40,3 +43,24 @@ def test_public_names_are_listed_and_unknown_ones_refused() -> None:
     assert set(planner.__all__) <= set(dir(planner))
     with pytest.raises(AttributeError, match="nonsense"):
         planner.nonsense  # noqa: B018
+
+
+def test_no_message_points_to_a_page_that_is_not_installed() -> None:
+    """The wheel holds no pages of docs/: a hint must stand by itself. Docstrings may name them."""
+    pointing = [
+        f"{file}:{node.lineno}"
+        for file in sorted(Path(planner.__file__).parent.rglob("*.py"))
+        for node in _texts(ast.parse(file.read_text(encoding="utf-8")))
+        if re.search(r"docs/|\.md\b", str(node.value))
+    ]
+    assert pointing == []
+
+
+def _texts(tree: ast.Module) -> list[ast.Constant]:
+    """The string literals of a module that are no docstrings."""
+    stated = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in stated
+    ]

@@ -19,7 +19,8 @@ from planner.machine.schema import Machine
 from planner.units import Bytes, BytesPerSecond, Seconds
 
 HEADER: Final = """\
-# A machine of planner: what it is and how fast it copies. docs/machine.md explains every key.
+# A machine of planner: what it is and how fast it copies. `planner schema --of machine` explains
+# every key.
 """
 
 _Spell = Callable[[Any], str]

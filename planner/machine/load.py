@@ -120,7 +120,8 @@ def parse_machine(text: str, file: str) -> Machine:
     written = _read(text, file)
     if not written.faults and not isinstance(written.tree, dict):
         message = "the file is empty" if written.tree is None else "a machine is a block of keys"
-        written.faults.append(written.fault((), message, "docs/machine.md shows a whole one"))
+        hint = "`planner calibrate -o FILE` writes a whole one"
+        written.faults.append(written.fault((), message, hint))
     if not written.faults:
         machine = _check(written)
         if machine is not None:

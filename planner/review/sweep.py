@@ -88,7 +88,7 @@ def sweep(
     if not found:
         raise InputError(
             f"{path} has no matrix, and no axis is given: there is nothing to sweep",
-            hint="--sweep chunk=1MiB,16MiB, or matrix: in the plan (docs/plan.md)",
+            hint="--sweep chunk=1MiB,16MiB, or in the plan matrix: { chunk: [1MiB, 16MiB] }",
         )
     if count(found) > MOST_POINTS:
         raise InputError(
