@@ -36,6 +36,7 @@ from planner.review.saved import require_agreement, saved_estimate
 from planner.review.slack import slack
 from planner.review.verdict import estimate_verdict, run_verdict
 from planner.units import format_rate
+from planner.wording import counted
 
 if TYPE_CHECKING:
     from planner.engine.progress import Progress
@@ -65,7 +66,8 @@ def read_plans(paths: Sequence[PathLike], *, settings: Sequence[str] = ()) -> li
         faults += machine_faults(loaded)
         plans.append(loaded)
     if faults:
-        raise PlanError(f"{len(faults)} faults in {len(paths)} plans", faults=faults)
+        told = f"{counted(len(faults), 'fault')} in {counted(len(paths), 'plan')}"
+        raise PlanError(told, faults=faults)
     return plans
 
 
