@@ -79,7 +79,7 @@ def fluid(movement: Movement, shape: Shape, *, rough: bool = False) -> Fluid:
     cap = min([cap, *(1 / c for c in charges.values() if c > 0)])
     delay = max(0.0, trace.total_s - movement.size / cap)
     total = trace.total_s
-    aside = _aside(movement, charges)
+    aside = _aside(movement, stages, charges)
     shared = [1 / c for c in aside.values() if c > 0]
     if shared and min(shared) < cap:  # a port slower than the link itself
         cap = min(shared)
@@ -124,21 +124,25 @@ def _weight(shape: Shape, charges: Mapping[str, float]) -> float:
     return 1.0 if any(name.endswith(".local") for name in charges) else shape.ring / MIB
 
 
-def _aside(movement: Movement, charges: Mapping[str, float]) -> dict[str, float]:
+def _aside(
+    movement: Movement, stages: Sequence[Stage], charges: Mapping[str, float]
+) -> dict[str, float]:
     """What a byte takes of servers that none of the stages stands for."""
     machine = movement.crossings[0].machine
+    crossed = {name: stage.moved for stage in stages for name in stage.charges}
     found: dict[str, float] = {}
     for crossing in movement.crossings:
         if not crossing.link or crossing.resource not in charges:
             continue
+        moved = crossed.get(crossing.resource, 1.0)
         other, opposite = crossing.opposite()
         if opposite is not None and opposite.against > 0 and other not in charges:
-            found[other] = opposite.against / opposite.rate
+            found[other] = moved * opposite.against / opposite.rate
         for name, rate in _ports(machine, crossing.link, crossing.start):
-            found[name] = found.get(name, 0.0) + 1 / rate
+            found[name] = found.get(name, 0.0) + moved / rate
         for name, per_byte in _across(machine, crossing.link, crossing.start):
             if name not in charges:
-                found[name] = found.get(name, 0.0) + per_byte
+                found[name] = found.get(name, 0.0) + moved * per_byte
     for name, per_byte in charges.items():
         if name.endswith(".local"):
             found[f"{name.removesuffix('.local')}.compute"] = per_byte
@@ -233,7 +237,7 @@ def streamed(first: Fluid, rest: Sequence[Movement], shape: Shape, late: float =
         for stage in stages:
             for name, per_byte in stage.charges.items():
                 charges[name] = charges.get(name, 0.0) + per_byte
-        charges |= _aside(movement, charges)
+        charges |= _aside(movement, stages, charges)
         chunk = min(shape.chunk, movement.size)
         fill = sum(stage.seconds(chunk) + stage.lag for stage in stages)
         cap = min(found.cap, *(chunk / stage.seconds(chunk) for stage in stages))

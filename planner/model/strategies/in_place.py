@@ -52,7 +52,8 @@ def _stages(crossing: Crossing, _shape: Shape) -> tuple[Stage, ...]:
     asking = touch.requests / requests if requests else 0.0
     per_byte = use.reads * max(moving, asking) / max(1, crossing.size)
     each = use.reads / max(1, crossing.size)
-    charges = wire_charges(crossing, each * moving, moved=each * touch.size)
+    moved = each * touch.size
+    charges = wire_charges(crossing, each * moving, moved=moved)
     bound = asking > moving
     resource = f"{crossing.gpu_name}.requests" if bound else crossing.resource
     if bound:
@@ -67,6 +68,7 @@ def _stages(crossing: Crossing, _shape: Shape) -> tuple[Stage, ...]:
             overhead=curve.overhead,
             charges=charges,
             cause="queue_depth" if bound else "bandwidth",
+            moved=moved,
         ),
     )
 

@@ -56,6 +56,7 @@ def _faults(crossing: Crossing, _shape: Shape) -> tuple[Stage, ...]:
             overhead=curve.overhead,
             charges=charges | {resource: per_byte},
             cause="page_faults",
+            moved=share,
         ),
     )
 

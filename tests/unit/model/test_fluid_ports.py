@@ -56,3 +56,22 @@ def test_one_direction_alone_loses_nothing() -> None:
     assert _steady(machine, ("host0", "gpu0"), ("gpu0", "host0")) == pytest.approx(
         [1.0, 1.0], rel=1e-3
     )
+
+
+def test_a_port_carries_what_a_gpu_touches_and_no_more() -> None:
+    # A tenth of 10 GB is read in place at 10 GB/s: 0.1 s, which a port of 20 GB/s does not slow
+    # down. All 10 GB would take it 0.5 s.
+    tree = _machine(forward=20e9).model_dump(mode="json", by_alias=True)
+    curves = tree["links"]["pcie0"]["forward"]["curves"]
+    curves["zero_copy"] = {"latency": 0.0, "rate": 10e9}
+    machine = Machine.model_validate(tree)
+    flow = {
+        "from": "host0",
+        "to": "gpu0",
+        "size": 10 * GB,
+        "memory": "mapped",
+        "strategy": "zero_copy",
+        "use": {"fraction": 0.1, "pattern": "dense"},
+    }
+    answer = estimate(Plan.model_validate({"name": "part", "flows": {"f": flow}}), machine)
+    assert answer.flows[0].steady_s == pytest.approx(0.1, rel=1e-3)
