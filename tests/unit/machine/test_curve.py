@@ -40,11 +40,16 @@ def test_points_on_a_line_give_the_line_everywhere(
 
 
 @given(curves())
-def test_a_point_is_met_unless_a_smaller_copy_was_slower(curve: Curve) -> None:
-    highest = 0.0
-    for point in curve.points:
-        highest = max(highest, point.seconds)
-        assert curve.seconds(point.size_bytes) == pytest.approx(highest, rel=1e-12)
+def test_points_are_met_as_nearly_as_times_that_never_fall_can(curve: Curve) -> None:
+    # The max-min formula of isotonic regression: of all means over stretches around a point, the
+    # largest over the beginnings of the smallest over the ends. In order it is the point itself.
+    times = [point.seconds for point in curve.points]
+    for i, point in enumerate(curve.points):
+        wanted = max(
+            min(sum(times[j : k + 1]) / (k + 1 - j) for k in range(i, len(times)))
+            for j in range(i + 1)
+        )
+        assert curve.seconds(point.size_bytes) == pytest.approx(wanted, rel=1e-9)
 
 
 @given(curves(), SIZES, SIZES)
@@ -155,3 +160,13 @@ def test_measured_copies_in_a_queue_are_what_a_pipeline_pays() -> None:
     assert curve.service(5 << 19) == pytest.approx((22.9e-6 + 78.5e-6) / 2)
     assert curve.service(8 << 20) == pytest.approx(78.5e-6 + (4 << 20) / 55e9)
     assert curve.slower(2).service(4 << 20) == pytest.approx(157e-6)
+
+
+def test_neighbours_in_the_wrong_order_take_their_mean() -> None:
+    # 16 KiB took longer than 64 and 128 KiB: (26 + 20 + 20) / 3 = 22 us for all three; the copies
+    # around them are as measured. 8 KiB is a third of the way from 4 to 16 KiB: 20 + (22 - 20) / 3.
+    rows = [[4, 20], [16, 26], [64, 20], [128, 20], [256, 25]]
+    points = [[kib << 10, us * 1e-6] for kib, us in rows]
+    made = Curve.model_validate({"points": points, "latency": 20e-6, "rate": 50e9})
+    for kib, us in ((4, 20), (8, 20 + 2 / 3), (16, 22), (64, 22), (128, 22), (256, 25)):
+        assert made.seconds(kib << 10) == pytest.approx(us * 1e-6)
