@@ -4,7 +4,8 @@ Fluids know rates, and rates end together. Chunks do not: a worker takes the nex
 slot is free, so that each way holds all of its slots full when the queue runs dry, and the way
 whose slots take longest ends last. Followed chunk by chunk, with each way's own stages:
 
-    taken    when the worker has issued its chunk before, and its next slot is back
+    taken    when the worker has issued its chunk before (and waited, if the call blocks), and its
+             next slot is back
     pool     the worker's own time, before the engines
     engines  one behind the other, each first come, first served
 
@@ -90,6 +91,7 @@ def _pass(
         begin = max(at, free.get(stage.resource, 0.0))
         free[stage.resource] = done = begin + stage.seconds(length)
         at = done + stage.lag
+        issued = at if stage.blocks else issued
         first = at if first is None else first
     return issued, at if first is None else first, at
 

@@ -35,8 +35,9 @@ class Stage:
     to the seconds of it that one byte takes. A `through` stage passes bytes on as they come (a
     network adapter, a wire behind another): it begins with the stage before it and ends no sooner.
     A `whole` one is given all its bytes in one call: the engine does nothing else before that has
-    ended. `turns` says more of the workers of a ring. `moved` is how many bytes cross its wire for
-    each of the flow: fewer where a GPU touches only a part in place.
+    ended. One that `blocks` keeps whoever calls it until its chunk has arrived. `turns` says more
+    of the workers of a ring. `moved` is how many bytes cross its wire for each of the flow: fewer
+    where a GPU touches only a part in place.
     """
 
     resource: str
@@ -49,6 +50,7 @@ class Stage:
     cause: Cause = "bandwidth"
     through: bool = False
     whole: bool = False
+    blocks: bool = False
     turns: Turns | None = None
     moved: float = 1.0
 

@@ -82,6 +82,7 @@ def _stages(crossing: Crossing, _shape: Shape) -> tuple[Stage, ...]:
             overhead=curve.overhead,
             charges=charges,
             cause=cause,
+            blocks=True,
         ),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -45,6 +47,16 @@ def test_a_detour_gives_its_slot_back_when_the_chunk_has_arrived() -> None:
     # 1 + 10 on the first; the next is copied from 11 to 12, its DMA waits until 16 for the place
     # on the way (15 s after its first), so it arrives at 16 + 10 + 5.
     assert ends([ring], 20) == (31.0, [20])
+
+
+def test_a_call_that_blocks_holds_one_chunk_whatever_the_slots() -> None:
+    # The driver takes 10 s for a chunk, the engine 1 s. With three slots, a way that only issues
+    # takes three chunks at once, and the last arrives after 30 s; one that waits takes the second
+    # chunk when the engine has had all others.
+    slow, other = _engine("slow", 1.0), Track((_engine("fast", 10.0),), 10, 1, 1)
+    assert ends([Track((slow,), 10, 1, 3), other], 60) == (30.0, [30, 30])
+    waits = Track((replace(slow, blocks=True),), 10, 1, 3)
+    assert ends([waits, other], 60) == (10.0, [10, 50])
 
 
 def test_one_engine_of_two_ways_serves_in_order() -> None:
