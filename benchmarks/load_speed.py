@@ -1,12 +1,18 @@
 """How near `planner.load` of cached files comes to one big copy of as many bytes.
 
-    python benchmarks/load_speed.py --folder /dev/shm --sizes 8GB,100k
+    python benchmarks/load_speed.py --folder /dev/shm --sizes 8GB,100k,memory:8GB [--seconds 120]
 
-Cases: a size (a file of 32 tensors a GB), `100k` (8 GB in 100,000 tensors) and `cold` (1 GB, the
-first load of a fresh process). Each round times, one after the other, one big copy out of
-registered memory, an allocation of as many bytes, and a load with all that belongs to it: the
-destination's allocation, the copies, the header, the first tensor. `--budget` and `--cores` bound
-the pool. The tensors of a round are dropped before the next, as a program that swaps models does.
+Cases: a size (a file of 32 tensors a GB), `100k` (8 GB in 100,000 tensors), `memory:8GB` (as many
+bytes of ordinary memory, by `planner.transfer`) and `cold` (1 GB, the first load of a fresh
+process). Each round times, one after the other, one big copy out of registered memory, an
+allocation of as many bytes, the stage before the copies alone (`load_controls.py`), and a load with
+all that belongs to it: the destination's allocation, the copies, the header, the first tensor.
+`share_of_copy` is the big copy over the load, `share_of_ceiling` the slower of the two stages over
+it. `--budget` and `--cores` bound the pool, `--seconds` the whole program. What a round has made is
+dropped before the next, as a program that swaps models does.
+
+Results go to `benchmarks/results/load_speed-MACHINE.json`, round by round; a case that fails is a
+row with its reason.
 """
 
 from __future__ import annotations
@@ -15,205 +21,37 @@ import argparse
 import contextlib
 import json
 import os
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout not installed
 
-import numpy as np
-
-import planner
-from benchmarks.checkpoints import LENGTH, Table, data_bytes, even_table, header_of
-from benchmarks.record import RESULTS, Clock, gpu_word, header, write
-from planner.engine.backends.base import Backend, Engine, Lane
-from planner.engine.measure import middle
-from planner.engine.memory import HostBuffer
+from benchmarks.checkpoints import data_bytes
+from benchmarks.load_cases import MEMORY, Case, cold, table_of, told
+from benchmarks.load_controls import Controls
+from benchmarks.record import RESULTS, Clock, gpu_word, header, leave_on_sigterm, write
+from planner.engine.scratch import require_space
 from planner.engine.serving.opening import open_for
-from planner.units import format_rate, format_time, parse_size
-
-GB = 10**9
-MANY = 100_000
-PINNED = 1 << 30
-"""Bytes of the memory that the big copy comes out of, over and over."""
-PIECE = 32 << 20
-SHIFT = 8
-"""Bytes that a copy is shifted by: the data of a file begins at a multiple of eight."""
-
-CHILD = """
-import sys, time
-start = time.perf_counter()
-import planner
-imported = time.perf_counter()
-found = planner.load(sys.argv[1], sys.argv[2])
-first = time.perf_counter()
-del found
-again = time.perf_counter()
-found = planner.load(sys.argv[1], sys.argv[2])
-print(imported - start, first - imported, time.perf_counter() - again)
-"""
-
-
-def table_of(word: str) -> Table:
-    """The tensors of a case."""
-    if word == "100k":
-        return even_table(8 * GB, MANY)
-    size = GB if word == "cold" else parse_size(word)
-    return even_table(size, max(1, 32 * size // GB))
-
-
-def make(path: Path, table: Table) -> int:
-    """Write the file with random bytes into the page cache, by several threads; its bytes."""
-    head, size = header_of(table), data_bytes(table)
-    front = len(head).to_bytes(LENGTH, "little") + head
-    noise = memoryview(np.random.default_rng(7).bytes(PIECE))
-    with path.open("wb", buffering=0) as file:
-        file.write(front)
-        file.truncate(len(front) + size)
-        fd = file.fileno()
-
-        def put(at: int) -> None:
-            os.pwrite(fd, noise[: min(PIECE, size - at)], len(front) + at)
-
-        with ThreadPoolExecutor(8) as pool:
-            list(pool.map(put, range(0, size, PIECE)))
-    return size
-
-
-class Controls:
-    """What the machine does without the loader: a big copy, and an allocation."""
-
-    def __init__(self, backend: Backend, gpu: int) -> None:
-        self.backend, self.gpu = backend, gpu
-        backend.attach(gpu)
-        self.memory = HostBuffer(PINNED + SHIFT)
-        self.memory.touch(8)
-        backend.register(self.memory.address, self.memory.size)
-        self.lane: Lane = backend.lane(Engine("h2d", gpu), 1)
-
-    def copy(self, size: int) -> float:
-        """Seconds of a copy of so many bytes."""
-        return self._run(size, 0, 0)
-
-    def shifted(self) -> dict[str, float]:
-        """Rates of copies whose source or target is not aligned, and of one where both are."""
-        ways = {"aligned": (0, 0), "source": (SHIFT, 0), "target": (0, SHIFT)}
-        return {
-            name: PINNED / min(self._run(PINNED, a, b) for _ in range(3))
-            for name, (a, b) in ways.items()
-        }
-
-    def _run(self, size: int, source: int, target: int) -> float:
-        buffer = self.backend.allocate(self.gpu, size + SHIFT)
-        try:
-            parts = [
-                (buffer.address + target + at, self.memory.address + source, min(PINNED, size - at))
-                for at in range(0, size, PINNED)
-            ]
-            self.lane.copy_parts(0, parts[:1])
-            self.lane.wait(0)
-            start = perf_counter()
-            self.lane.copy_parts(0, parts)
-            self.lane.wait(0)
-            return perf_counter() - start
-        finally:
-            self.backend.release(buffer)
-
-    def allocate(self, size: int) -> tuple[float, float]:
-        """Seconds of an allocation behind a release of as much, and of its own release."""
-        self.backend.release(self.backend.allocate(self.gpu, size))
-        start = perf_counter()
-        buffer = self.backend.allocate(self.gpu, size)
-        made = perf_counter()
-        self.backend.release(buffer)
-        return made - start, perf_counter() - made
-
-    def close(self) -> None:
-        """Give everything back."""
-        self.lane.close()
-        self.backend.close()
-        self.memory.close()
-
-
-def measured(
-    word: str, path: Path, options: argparse.Namespace, controls: Controls, clock: Clock
-) -> dict[str, Any]:
-    """One case: so many rounds, or as many as there is time for."""
-    table = table_of(word)
-    size, names = make(path, table), list(table)
-    rows: list[dict[str, Any]] = []
-    with planner.Loader(backend=options.backend, budget=options.budget) as pool:
-        for _ in range(options.rounds):
-            row: dict[str, Any] = {"copy_s": controls.copy(size)}
-            row["allocate_s"], row["release_s"] = controls.allocate(size)
-            start = perf_counter()
-            found = pool.load(path, options.gpu, cache=options.cache)
-            row["load_s"] = perf_counter() - start
-            row["tensor_s"] = _first_use(found, names[-1])
-            report = found.report
-            row |= {"moved_s": report.transfer_s, "setup_s": report.setup_s}
-            row["notes"] = report.notes
-            row["cached_bytes"] = report.buffered_bytes
-            shape = asdict(report.schedule)
-            row["shape"] = {key: shape[key] for key in ("workers", "depth", "chunk_bytes")}
-            rows.append(row)
-            del found, report
-            if clock.left() < 3 * row["load_s"]:
-                break
-    path.unlink()
-    middles = {
-        key: middle([row[key] for row in rows])
-        for key in ("copy_s", "allocate_s", "release_s", "load_s", "moved_s", "tensor_s")
-    }
-    return {
-        "case": word,
-        "size_bytes": size,
-        "tensors": len(names),
-        **rows[-1]["shape"],
-        **middles,
-        "load_rate_bytes_per_s": size / middles["load_s"],
-        "share_of_copy": middles["copy_s"] / middles["load_s"],
-        "rounds": rows,
-    }
-
-
-def _first_use(found: planner.TensorMap, name: str) -> float:
-    """Seconds until the first tensor is at hand: names are made then."""
-    start = perf_counter()
-    assert found[name].nbytes
-    return perf_counter() - start
-
-
-def cold(path: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """The first load of a fresh process, and its second."""
-    size = make(path, table_of("cold"))
-    command = [sys.executable, "-c", CHILD, str(path), f"cuda:{options.gpu}"]
-    rounds = []
-    for _ in range(min(3, options.rounds)):
-        out = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
-        imported, first, again = (float(word) for word in out.split())
-        rounds.append({"import_s": imported, "load_s": first, "again_s": again})
-    path.unlink()
-    middles = {key: middle([row[key] for row in rounds]) for key in rounds[0]}
-    return {"case": "cold", "size_bytes": size, **middles, "rounds": rounds}
+from planner.errors import InfeasibleError
+from planner.units import format_rate, format_time
 
 
 def line(row: dict[str, Any]) -> str:
     """A case in one line."""
+    if "load_s" not in row:
+        return f"{row['case']:>10}  {row['reason']}"
     rate = format_rate(row["size_bytes"] / row["load_s"])
-    text = f"{row['case']:>6}  load {format_time(row['load_s'])} ({rate})"
+    text = f"{row['case']:>10}  load {format_time(row['load_s'])} ({rate})"
     if row["case"] == "cold":
         times = (format_time(row[key]) for key in ("import_s", "again_s"))
         return text + ", import {}, again {}".format(*times)
-    words = ("copy", "moved", "allocate", "release", "tensor")
+    words = ("copy", "stage", "moved", "allocate", "release", "tensor")
     parts = [f"{word} {format_time(row[word + '_s'])}" for word in words]
-    return text + f", {row['share_of_copy']:.1%} of the copy; " + ", ".join(parts)
+    shares = f"{row['share_of_copy']:.1%} of the copy, {row['share_of_ceiling']:.1%} of the ceiling"
+    return f"{text}, {shares}; {', '.join(parts)}  {row.get('reason', '')}"
 
 
 @contextlib.contextmanager
@@ -233,9 +71,9 @@ def parse() -> argparse.Namespace:
     about = (__doc__ or "").splitlines()[0]
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--folder", type=Path, default=Path("/dev/shm"))  # noqa: S108 - asked for
-    parser.add_argument("--sizes", default="8GB,100k", help="8GB, 32GB, 100k, cold, by commas")
+    parser.add_argument("--sizes", default="8GB,100k", help="8GB, memory:8GB, 100k, cold")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=55.0)
+    parser.add_argument("--seconds", type=float, default=55.0, help="for the whole program")
     parser.add_argument("--backend", choices=("cuda", "host"), default="cuda")
     parser.add_argument("--gpu", type=int, default=0)
     parser.add_argument("--cache", choices=("auto", "warm"), default="auto")
@@ -245,33 +83,80 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def place_for(folder: Path, word: str) -> Path:
+    """The folder, or the one for temporary files where a memory file system is too small."""
+    try:
+        size = 0 if word.startswith(MEMORY) else data_bytes(table_of(word))
+        require_space(folder, size)
+    except InfeasibleError as error:
+        other = Path(tempfile.gettempdir())
+        print(f"{word}: {error.message}: {other} is taken", file=sys.stderr)
+        return other
+    return folder
+
+
+class Bench:
+    """The cases of a run and the file that they go to."""
+
+    def __init__(self, options: argparse.Namespace, clock: Clock) -> None:
+        self.options, self.clock = options, clock
+        self.body = header()
+        self.rows: list[dict[str, Any]] = []
+        self.out: Path | None = options.output
+        more = {"cores_used": options.cores, "budget": options.budget}
+        self.body |= more | {"folder": str(options.folder)}
+
+    def save(self, more: dict[str, Any] | None = None) -> None:
+        """Write what there is."""
+        self.body["cases"] = [*self.rows, more] if more else self.rows
+        if self.out is not None:
+            write(self.out, self.body)
+
+    def case(self, word: str, do: Callable[[Path], dict[str, Any]]) -> None:
+        """One case in a folder of its own; what it raises is its reason."""
+        if self.clock.left() <= 0:
+            self.add({"case": word, "reason": "not measured: the time of the run was spent"})
+            return
+        try:
+            with tempfile.TemporaryDirectory(dir=place_for(self.options.folder, word)) as place:
+                row = do(Path(place) / "model.safetensors")
+        except Exception as error:  # noqa: BLE001 - one case's failure must not lose the others
+            row = {"case": word, "reason": told(error)}
+        self.add(row)
+
+    def add(self, row: dict[str, Any]) -> None:
+        """A finished case: told and written down."""
+        self.rows.append(row)
+        print(line(row), flush=True)
+        self.save()
+
+
 def main() -> None:
     """Print a line a case, and write the result."""
-    options, clock = parse(), Clock(None)
-    clock.seconds = options.seconds
-    body = header()
-    rows = body["cases"] = []
-    with on_cores(options.cores), tempfile.TemporaryDirectory(dir=options.folder) as place:
-        path = Path(place) / "model.safetensors"
-        words = [word for word in options.sizes.split(",") if word]
+    options = parse()
+    clock = Clock(options.seconds)
+    leave_on_sigterm()
+    bench = Bench(options, clock)
+    words = [word for word in options.sizes.split(",") if word]
+    with on_cores(options.cores):
         if "cold" in words:  # before this process has a context
             words.remove("cold")
-            rows.append(cold(path, options))
-        controls = Controls(open_for(options.backend, options.gpu), options.gpu)
-        about = controls.backend.describe([options.gpu])
-        label = gpu_word(about.gpus[0]) if about.gpus and options.backend == "cuda" else "host"
-        body |= {"gpu": list(about.gpus), "driver": about.driver, "libraries": about.libraries}
-        try:
-            body["shifted_copies_bytes_per_s"] = controls.shifted()
-            rows.extend(measured(word, path, options, controls, clock) for word in words)
-        finally:
-            controls.close()
-    body |= {"cores_used": options.cores, "budget": options.budget, "folder": str(options.folder)}
-    for row in rows:
-        sys.stdout.write(line(row) + "\n")
-    shifted = {k: format_rate(v) for k, v in body["shifted_copies_bytes_per_s"].items()}
-    sys.stdout.write(f"copies by what is shifted by 8 bytes: {json.dumps(shifted)}\n")
-    write(options.output or RESULTS / f"load_speed-{label}-1.json", body)
+            bench.case("cold", lambda path: cold(path, options))
+        with contextlib.closing(
+            Controls(open_for(options.backend, options.gpu), options.gpu)
+        ) as controls:
+            about = controls.backend.describe([options.gpu])
+            label = gpu_word(about.gpus[0]) if about.gpus and options.backend == "cuda" else "host"
+            bench.out = bench.out or RESULTS / f"load_speed-{label}-1.json"
+            bench.body |= {"gpu": list(about.gpus), "driver": about.driver}
+            bench.body["libraries"] = about.libraries
+            shifted = bench.body["shifted_copies_bytes_per_s"] = controls.shifted()
+            rates = {key: format_rate(value) for key, value in shifted.items()}
+            print(f"copies by what is shifted by 8 bytes: {json.dumps(rates)}")
+            for word in words:
+                one = Case(word, options, controls)
+                bench.case(word, lambda path, one=one: one.run(path, clock, bench.save))  # type: ignore[misc]
+        bench.save()
 
 
 if __name__ == "__main__":

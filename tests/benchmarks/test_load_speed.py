@@ -1,0 +1,171 @@
+"""Loads beside one big copy: the stages alone move every byte, and a failing case is a reason."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.checkpoints import even_table
+from benchmarks.load_cases import Case, cold, make
+from benchmarks.load_controls import Controls, filling, from_file, from_memory
+from benchmarks.load_speed import Bench, line, place_for
+from benchmarks.record import Clock
+from planner.engine.backends.host import HostBackend
+from planner.engine.memory import HostBuffer
+from planner.engine.serving.shape import Shape
+
+KIB = 1 << 10
+SIZE = 300_007
+SHAPE = Shape(3, 2, 16 * KIB)
+
+
+@pytest.fixture
+def controls(monkeypatch: pytest.MonkeyPatch) -> Iterator[Controls]:
+    monkeypatch.setattr("benchmarks.load_controls.PINNED", 256 * KIB)
+    with contextlib.closing(Controls(HostBackend(), 0)) as found:
+        yield found
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> argparse.Namespace:
+    return argparse.Namespace(
+        backend="host",
+        budget=None,
+        cache="auto",
+        cores=None,
+        folder=tmp_path,
+        gpu=0,
+        output=tmp_path / "out.json",
+        rounds=2,
+    )
+
+
+def forget(_row: dict[str, Any]) -> None:
+    """For who does not look at the rows."""
+
+
+def seen_of(source: bytes) -> tuple[list[tuple[int, bytes]], Any]:
+    """What each turn of the workers got, and the function that gives it."""
+    seen: list[tuple[int, bytes]] = []
+
+    def take(slot: memoryview, at: int) -> None:
+        slot[:] = source[at : at + len(slot)]
+        seen.append((at, bytes(slot)))
+
+    return seen, take
+
+
+def test_workers_take_every_byte_once() -> None:
+    source = np.random.default_rng(3).bytes(SIZE)
+    seen, take = seen_of(source)
+    assert filling(SIZE, SHAPE, take) > 0
+    assert b"".join(part for _, part in sorted(seen)) == source
+    assert [at for at, _ in sorted(seen)] == list(range(0, SIZE, 16 * KIB))
+
+
+def test_the_takes_read_a_file_and_copy_memory(tmp_path: Path) -> None:
+    source = np.random.default_rng(3).bytes(SIZE)
+    (tmp_path / "file").write_bytes(source)
+    slot = bytearray(1000)
+    with from_file(tmp_path / "file") as take:
+        take(memoryview(slot), 77)
+        assert slot == source[77:1077]
+        with pytest.raises(OSError, match="a short read"):
+            take(memoryview(slot), SIZE - 999)
+    with contextlib.closing(HostBuffer(SIZE)) as memory:
+        memory.view[:] = source
+        from_memory(memory)(memoryview(slot), 4097)
+        assert slot == source[4097:5097]
+
+
+def test_a_file_is_registered_whole_and_given_back(
+    tmp_path: Path, controls: Controls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: dict[int, int] = {}
+    most: list[int] = []
+
+    def register(_self: HostBackend, address: int, size: int, *, read_only: bool = False) -> None:
+        assert read_only
+        held[address] = size
+        most.append(sum(held.values()))
+
+    monkeypatch.setattr(HostBackend, "register", register)
+    monkeypatch.setattr(HostBackend, "unregister", lambda _self, at: held.pop(at, None))
+    make(tmp_path / "file", even_table(SIZE, 3))
+    size = (tmp_path / "file").stat().st_size
+    assert controls.registering(tmp_path / "file", 64 * KIB) > 0
+    assert max(most) == -(-size // 4096) * 4096
+    assert held == {}
+
+
+@pytest.mark.parametrize("word", ["300KB", "memory:300KB"])
+def test_a_case_has_its_rounds_and_both_shares(
+    word: str, tmp_path: Path, controls: Controls, options: argparse.Namespace
+) -> None:
+    saved: list[int] = []
+    case = Case(word, options, controls)
+    row = case.run(tmp_path / "f", Clock(None), lambda row: saved.append(len(row["rounds"])))
+    assert saved == [1, 2]
+    assert row["share_of_copy"] == pytest.approx(row["copy_s"] / row["load_s"])
+    slowest = max(row["copy_s"], row["stage_s"])
+    assert row["share_of_ceiling"] == pytest.approx(slowest / row["load_s"])
+    assert "of the ceiling" in line(row)
+    assert not (tmp_path / "f").exists()
+
+
+def test_a_budget_that_is_spent_leaves_one_round(
+    tmp_path: Path, controls: Controls, options: argparse.Namespace
+) -> None:
+    row = Case("300KB", options, controls).run(tmp_path / "f", Clock(0.0), forget)
+    assert len(row["rounds"]) == 1
+
+
+def test_a_failing_case_is_a_reason_and_the_others_go_on(
+    tmp_path: Path, controls: Controls, options: argparse.Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(options, Clock(None))
+    for word in ("300 leagues", "300KB"):
+        case = Case(word, options, controls)
+        bench.case(word, lambda path, case=case: case.run(path, bench.clock, forget))  # type: ignore[misc]
+    broken = Case("300KB", options, controls)
+    turns = iter([{"copy_s": 1.0}])
+    monkeypatch.setattr(broken, "_round", lambda _once: next(turns))
+    monkeypatch.setattr(broken, "row", lambda: {"case": "300KB"})
+    bench.case("300KB", lambda path: broken.run(path, bench.clock, forget))
+    rows = json.loads((tmp_path / "out.json").read_text())["cases"]
+    assert "leagues" in rows[0]["reason"]
+    assert rows[1]["load_s"] > 0
+    assert rows[2]["reason"].startswith("StopIteration")
+    assert list(tmp_path.iterdir()) == [tmp_path / "out.json"]
+
+
+def test_a_memory_file_system_that_is_too_small_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.gettempdir", lambda: "/elsewhere")
+    free = SimpleNamespace(free=10**9)  # 64 MiB of it stay free
+    monkeypatch.setattr("planner.engine.scratch.shutil.disk_usage", lambda _folder: free)
+    assert place_for(tmp_path, "900MB") == tmp_path
+    assert place_for(tmp_path, "memory:1GB") == tmp_path
+    assert place_for(tmp_path, "1GB") == Path("/elsewhere")
+
+
+def test_a_fresh_process_that_fails_says_why(
+    tmp_path: Path, options: argparse.Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchmarks.load_cases.table_of", lambda _word: even_table(SIZE, 2))
+    options.gpu = -1
+    with pytest.raises(RuntimeError, match=r"a fresh process left with 1: .*there is no device"):
+        cold(tmp_path / "f", options)
+    options.gpu = 0
+    row = cold(tmp_path / "f", options)
+    assert len(row["rounds"]) == 2
+    assert row["again_s"] > 0
