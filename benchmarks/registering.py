@@ -1,6 +1,6 @@
 """How fast a cached file goes to a GPU when its mapping is registered region by region.
 
-    python benchmarks/registering.py [--size 8GB] [--regions 16MiB,32MiB,64MiB,128MiB] [--budget 36]
+    python benchmarks/registering.py [--size 8GB] [--regions 16MiB,32MiB,64MiB,128MiB] [--budget 50]
 
 Registering is work of the driver under a lock, a region at a time, each ahead of its copy. The
 variants differ in what a second thread does, and in when regions are given back:
@@ -16,7 +16,8 @@ as a load finds them. `rate` is the file over the time until the last byte has a
 over the time until everything is given back too. Without a GPU the host backend stands in, which
 registers for nothing, and says so.
 
-Results go to `benchmarks/results/registering-MACHINE.json`.
+Results go to `benchmarks/results/registering-MACHINE.json`, round by round. A variant that fails is
+left out from then on, and its reason is kept.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ import argparse
 import contextlib
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Thread
 from time import perf_counter
 from typing import Any, Final
 
@@ -37,10 +38,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout no
 
 import psutil
 
-from benchmarks.record import RESULTS, Clock, gpu_word, header, write
+from benchmarks.record import RESULTS, Clock, gpu_word, header, leave_on_sigterm, write
 from planner.engine import pagecache
 from planner.engine.backends import open_backend
-from planner.engine.backends.base import Backend, DeviceBuffer, Engine
+from planner.engine.backends.base import Backend, DeviceBuffer, Engine, Lane
 from planner.engine.caches import Broom
 from planner.engine.calibrate import backend_name
 from planner.engine.files import FileRanges
@@ -66,8 +67,12 @@ HELD: Final = 4
 """Regions that are registered at a time where they are given back between."""
 SHARE: Final = 3
 """Part of the free memory that the file may take."""
+END_S: Final = 0.5
+"""Seconds before the end of the budget after which no run begins: one takes about as long."""
 Took = tuple[float, float]
 """Seconds until the last byte has arrived, and until everything is given back."""
+Save = Callable[[list[dict[str, Any]]], None]
+"""Writes the rows down that there are."""
 
 
 @dataclass
@@ -113,8 +118,14 @@ class Bench:
 
         def run() -> Took:
             begun = perf_counter()
-            moved = transfer.run()
-            transfer.give_back()
+            try:
+                moved = transfer.run()
+            except BaseException:
+                for part in transfer.parts:
+                    part.settle()
+                raise
+            finally:
+                transfer.give_back()  # also what a run that failed has registered
             return moved.end - moved.start, perf_counter() - begun
 
         return run
@@ -127,29 +138,33 @@ class Bench:
         source, target = self.mapping.address, self.device.address
         rows = list(zip(chunks.lows, chunks.sizes, strict=True))
 
-        def give_back(queue: SimpleQueue[int | None]) -> None:
-            self.backend.attach(GPU)
-            while (slot := queue.get()) is not None:
-                lane.arrived(slot)
-                self.backend.unregister(source + chunks.lows[slot])
-
         def run() -> Took:
             queue: SimpleQueue[int | None] = SimpleQueue()
-            other = Thread(target=give_back, args=(queue,), daemon=True)
-            other.start()
-            begun = perf_counter()
-            for slot, (low, size) in enumerate(rows):
-                self.backend.register(source + low, size, read_only=True)
-                lane.copy(slot, target + low, source + low, size)
-                queue.put(slot)
-            queue.put(None)
-            for slot in range(len(rows)):
-                lane.wait(slot)
-            arrived = perf_counter()
-            other.join()
-            return arrived - begun, perf_counter() - begun
+            with ThreadPoolExecutor(1) as other, contextlib.ExitStack() as held:
+                given = other.submit(self._give_back, queue, lane, source, chunks.lows)
+                held.callback(queue.put, None)  # a run that fails ends the other thread, too
+                begun = perf_counter()
+                for slot, (low, size) in enumerate(rows):
+                    self.backend.register(source + low, size, read_only=True)
+                    lane.copy(slot, target + low, source + low, size)
+                    queue.put(slot)
+                queue.put(None)
+                for slot in range(len(rows)):
+                    lane.wait(slot)
+                arrived = perf_counter()
+                given.result()
+                return arrived - begun, perf_counter() - begun
 
         return run
+
+    def _give_back(
+        self, queue: SimpleQueue[int | None], lane: Lane, source: int, lows: Sequence[int]
+    ) -> None:
+        """Give each region of the queue back once its copy is through."""
+        self.backend.attach(GPU)
+        while (slot := queue.get()) is not None:
+            lane.arrived(slot)
+            self.backend.unregister(source + lows[slot])
 
     def variants(self, region: int) -> dict[str, Callable[[], Took]]:
         """What to run with regions of a size."""
@@ -167,7 +182,7 @@ def open_bench(backend: Backend, size: int, undo: contextlib.ExitStack) -> Bench
     """Write the file, map it, and have room for it on the GPU."""
     scratch = Scratch(Path(tempfile.gettempdir()), "registering", size, Pattern(1))
     undo.callback(scratch.close)
-    source: FileSource = scratch.write(sync=False)
+    source: FileSource = scratch.write(sync=True)  # nothing is written back beside the runs
     pagecache.warm((source,))  # who reads new pages first marks them as used, which takes longer
     mapping = Mapping(source.path, 0, size)
     undo.callback(mapping.close)
@@ -182,27 +197,41 @@ def open_bench(backend: Backend, size: int, undo: contextlib.ExitStack) -> Bench
     return bench
 
 
-def measure(bench: Bench, regions: list[int], rounds: int, clock: Clock) -> list[dict[str, Any]]:
+def measure(
+    bench: Bench, regions: Sequence[int], rounds: int, clock: Clock, save: Save
+) -> list[dict[str, Any]]:
     """All variants once, then all again, as long as there is time."""
     runs = [
         (name, region, run) for region in regions for name, run in bench.variants(region).items()
     ]
     found: dict[tuple[str, int], list[Took]] = {}
+    failed: dict[tuple[str, int], str] = {}
+
+    def rows() -> list[dict[str, Any]]:
+        keys = dict.fromkeys([*found, *failed])
+        return [_row(key, bench.size, found.get(key, []), failed.get(key, "")) for key in keys]
+
     for _ in range(rounds):
         for name, region, run in runs:
-            if clock.left() <= 0:
-                break
-            bench.ready()
-            found.setdefault((name, region), []).append(run())
-    return [_row(name, region, bench.size, took) for (name, region), took in found.items()]
+            key = (name, region)
+            if clock.left() <= END_S or key in failed:
+                continue
+            try:
+                bench.ready()
+                found.setdefault(key, []).append(run())
+            except Exception as error:  # noqa: BLE001 - one variant must not lose the others
+                failed[key] = f"{type(error).__name__}: {error}".splitlines()[0]
+        save(rows())
+    return rows()
 
 
-def _row(name: str, region: int, size: int, took: list[Took]) -> dict[str, Any]:
+def _row(key: tuple[str, int], size: int, took: list[Took], reason: str) -> dict[str, Any]:
+    about = {"variant": key[0], "region_bytes": key[1], "size_bytes": size, "reason": reason}
+    if not took:
+        return about
     moved = [one for one, _ in took]
     return {
-        "variant": name,
-        "region_bytes": region,
-        "size_bytes": size,
+        **about,
         "seconds": middle(moved),
         "rate_bytes_per_s": size / middle(moved),
         "all_rate_bytes_per_s": size / middle([both for _, both in took]),
@@ -222,10 +251,16 @@ def table(rows: list[dict[str, Any]]) -> str:
             rates = [
                 format_rate(r[key])
                 for r in own
+                if "seconds" in r
                 for key in ("rate_bytes_per_s", "all_rate_bytes_per_s")
             ]
             cells.append(f"{' / '.join(rates):>24}")
         lines.append(f"{name:20}" + "".join(cells))
+    lines += [
+        f"{r['variant']}, {format_size(r['region_bytes'])}: {r['reason']}"
+        for r in rows
+        if r["reason"]
+    ]
     return "\n".join(lines)
 
 
@@ -235,12 +270,13 @@ def main() -> int:
     parser.add_argument("--size", type=parse_size, default=parse_size("8GB"))
     parser.add_argument("--regions", default="16MiB,32MiB,64MiB,128MiB")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--budget", type=float, default=36.0, help="seconds in all")
+    parser.add_argument("--budget", type=float, default=50.0, help="seconds in all")
     parser.add_argument("--backend", default="auto", choices=("auto", "cuda", "host"))
     parser.add_argument("--out", type=Path, help="file for the result")
     options = parser.parse_args()
 
     clock = Clock(options.budget)
+    leave_on_sigterm()
     regions = [parse_size(word) for word in options.regions.split(",")]
     size = min(options.size, psutil.virtual_memory().available // SHARE)
     if size < options.size:
@@ -250,12 +286,16 @@ def main() -> int:
         undo.callback(backend.close)
         if backend.emulated:
             print("no GPU: the host backend stands in, and registers for nothing", file=sys.stderr)
-        rows = measure(open_bench(backend, size, undo), regions, options.rounds, clock)
         names = backend.describe([GPU]).gpus
-    label = "host" if backend.emulated else f"{gpu_word(names[0])}-1"
-    print(table(rows))
-    body = header() | {"gpus": list(names), "emulated": backend.emulated, "rows": rows}
-    write(options.out or RESULTS / f"registering-{label}.json", body)
+        label = "host" if backend.emulated else f"{gpu_word(names[0])}-1"
+        path = options.out or RESULTS / f"registering-{label}.json"
+        body = header() | {"gpus": list(names), "emulated": backend.emulated}
+
+        def save(rows: list[dict[str, Any]]) -> None:
+            write(path, body | {"rows": rows, "spent_s": clock.spent()})
+
+        rows = measure(open_bench(backend, size, undo), regions, options.rounds, clock, save)
+        print(table(rows), flush=True)
     return 0
 
 

@@ -74,8 +74,16 @@ def test_rows_have_both_rates_and_the_table_shows_them(
     with contextlib.ExitStack() as undo:
         undo.callback(backend.close)
         bench = open_bench(backend, SIZE, undo)
-        rows = measure(bench, [MIB, 4 * MIB], 2, Clock(None))
+        saved: list[int] = []
+        rows = measure(
+            bench,
+            [MIB, 4 * MIB],
+            2,
+            Clock(None),
+            lambda rows: saved.append(len(rows[0]["samples_s"])),
+        )
     assert len(rows) == 10
+    assert saved == [1, 2]
     for row in rows:
         assert row["rate_bytes_per_s"] * row["seconds"] == pytest.approx(SIZE)
         assert row["all_rate_bytes_per_s"] <= row["rate_bytes_per_s"] * (1 + 1e-9)
@@ -84,4 +92,29 @@ def test_rows_have_both_rates_and_the_table_shows_them(
     assert lines[0].split() == ["1", "MiB", "4", "MiB"]
     assert len(lines) == 6
     assert lines[1].count("/s / ") == 2
+    assert set(held) == {0}
+
+
+def test_a_variant_that_fails_is_a_reason_and_leaves_nothing_registered(
+    held: dict[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    register = HostBackend.register
+
+    def refuse(backend: HostBackend, address: int, size: int, *, read_only: bool = False) -> None:
+        if size == 4 * MIB and len(held) > 1:  # the second region of the larger ones
+            raise OSError("no more memory may be locked")
+        register(backend, address, size, read_only=read_only)
+
+    monkeypatch.setattr(HostBackend, "register", refuse)
+    backend = HostBackend()
+    with contextlib.ExitStack() as undo:
+        undo.callback(backend.close)
+        bench = open_bench(backend, SIZE, undo)
+        rows = measure(bench, [4 * MIB, MIB], 2, Clock(None), lambda _rows: None)
+    large = [row for row in rows if row["region_bytes"] == 4 * MIB]
+    small = [row for row in rows if row["region_bytes"] == MIB]
+    assert all("no more memory may be locked" in row["reason"] for row in large)
+    assert [len(row["samples_s"]) for row in small] == [2] * 5
+    assert "no more memory may be locked" in table(rows)
     assert set(held) == {0}
