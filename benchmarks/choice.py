@@ -6,7 +6,8 @@ For each plan of `choice_plans.py` every feasible way (route and strategies) run
 depth and workers that the planner would give it, and random inner points of the best two ways run
 too. The chosen way and the fastest of all then run in turn, round after round, and medians decide:
 the minimum of many single runs would be luck. Time is that of the plan: setup once, and every
-repeat. Results go to `benchmarks/results/choice-MACHINE.json` plan by plan.
+repeat. Results go to `benchmarks/results/choice-MACHINE.json` plan by plan. A plan may take twice
+its share of what is left of the budget: random shapes are left out first, then final rounds.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout no
 
 from benchmarks.accuracy import add_machine_options, machine_to_judge, reason_of
 from benchmarks.choice_plans import plans
-from benchmarks.record import RESULTS, Clock, header, machine_label, write
+from benchmarks.kept_buffers import Pool
+from benchmarks.record import RESULTS, Clock, header, leave_on_sigterm, machine_label, write
 from planner.engine.backends import Backend, open_backend
 from planner.engine.execute import execute, require
 from planner.engine.measure import middle
-from planner.engine.memory import HostBuffer
 from planner.engine.pagecache import warm
 from planner.engine.pattern import Pattern
 from planner.engine.scratch import Scratch, folder_of
@@ -58,6 +59,15 @@ GOOD = 1.03
 HOPELESS = 3.0
 """Shapes that are predicted to take so many times the best are not tried: their runs would take
 most of the time, and no prediction is that far off for a ring."""
+SHARES = 2.0
+"""How many times its share of the time that is left a plan may take."""
+INNER_SHARE = 0.6
+"""Of a plan's time, when the random shapes are over at the latest: the final rounds decide."""
+BATCH = 5
+"""Random shapes that run between two looks at the clock."""
+LEAST_ROUNDS = 2
+LEAST_S = 5.0
+"""Seconds without which no plan begins."""
 KIB = 1 << 10
 SMALLEST, LARGEST = 256 * KIB, 64 << 20
 """Chunks of random shapes."""
@@ -97,59 +107,6 @@ class Entry:
             "samples_s": self.final or self.seconds,
             "finalist": bool(self.final),
         }
-
-
-class Pool:
-    """Host buffers that come back instead of being unmapped.
-
-    A run makes its buffers before anything is timed; touching fresh memory would take most of this
-    benchmark's time, and no part of what it measures.
-    """
-
-    def __init__(self) -> None:
-        self.free: dict[tuple[int, int | None, bool], list[Kept]] = {}
-
-    def take(self, size: int, *, lead: int | None = None, huge: bool = False) -> HostBuffer:
-        """A buffer as `HostBuffer` makes it, perhaps one that was used before."""
-        waiting = self.free.setdefault((size, lead, huge), [])
-        if not waiting:
-            return Kept(size, waiting, lead=lead, huge=huge)
-        found = waiting.pop()
-        found.pinned = False
-        return found
-
-    def close(self) -> None:
-        """Unmap all."""
-        for waiting in self.free.values():
-            for buffer in waiting:
-                buffer.unmap()
-        self.free.clear()
-
-
-class Kept(HostBuffer):
-    """A buffer of a pool."""
-
-    __slots__ = ("_home", "_touched")
-
-    def __init__(
-        self, size: int, home: list[Kept], *, lead: int | None = None, huge: bool = False
-    ) -> None:
-        super().__init__(size, lead=lead, huge=huge)
-        self._home, self._touched = home, False
-
-    def touch(self, threads: int = 1) -> None:
-        """Once is enough."""
-        if not self._touched:
-            super().touch(threads)
-        self._touched = True
-
-    def close(self) -> None:
-        """Back to the pool."""
-        self._home.append(self)
-
-    def unmap(self) -> None:
-        """Give the memory back."""
-        super().close()
 
 
 class Trial:
@@ -238,12 +195,13 @@ class Trial:
         )
         return schedule.model_copy(update={"hops": hops})
 
-    def finals(self, rounds: int) -> None:
-        """The chosen one and the fastest others, in turn."""
+    def finals(self, rounds: int, clock: Clock) -> None:
+        """The chosen one and the fastest others, in turn, twice at least."""
         measured = sorted((e for e in self.entries if e.seconds), key=lambda e: middle(e.seconds))
         fastest = [e for e in measured if e is not self.chosen][:FINALISTS]
-        for _ in range(rounds):
-            self.run([self.chosen, *fastest], final=True)
+        for turn in range(rounds):
+            if turn < LEAST_ROUNDS or clock.left() > 0:
+                self.run([self.chosen, *fastest], final=True)
 
     def row(self) -> dict[str, Any]:
         """The plan as it is written down."""
@@ -261,6 +219,7 @@ class Trial:
             "factor": factor,
             "good": factor is not None and factor <= GOOD,
             "inner": sum(entry.kind == "inner" for entry in entries),
+            "rounds": len(self.chosen.final),
             "entries": [entry.row() for entry in entries],
             "failed": self.failed,
         }
@@ -305,8 +264,8 @@ def shared_file(machine: Machine, size: int) -> Iterator[FileSource]:
         yield source
 
 
-def compete(trial: Trial, inner: int, rounds: int) -> None:
-    """All runs of one plan."""
+def compete(trial: Trial, inner: int, rounds: int, clock: Clock) -> None:
+    """All runs of one plan; the clock is the plan's own."""
     with (
         contextlib.closing(Pool()) as pool,
         mock.patch("planner.engine.ends.HostBuffer", pool.take),
@@ -317,8 +276,10 @@ def compete(trial: Trial, inner: int, rounds: int) -> None:
         trial.run(trial.entries)
         before = len(trial.entries)
         trial.inner(inner)
-        trial.run(trial.entries[before:])
-        trial.finals(rounds)
+        for at in range(before, len(trial.entries), BATCH):
+            if clock.left() > (1 - INNER_SHARE) * (clock.seconds or 0.0):
+                trial.run(trial.entries[at : at + BATCH])
+        trial.finals(rounds, clock)
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -356,31 +317,39 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="WORD", help="plans with this in the name")
     options = parser.parse_args()
     clock = Clock(options.budget)
+    leave_on_sigterm()
     machine, calibrated_s = machine_to_judge(options)
     path = options.out or RESULTS / f"choice-{machine_label(machine)}.json"
     body = header(machine) | {"calibrated_s": calibrated_s, "size_bytes": options.size}
     rows: list[dict[str, Any]] = []
     waived: dict[str, str] = {}
+
+    def save() -> None:
+        more = {"summary": summary(rows), "waived": waived, "rows": rows}
+        write(path, body | more | {"spent_s": clock.spent()})
+
     listed = {k: v for k, v in plans(options.size).items() if options.only in k}
+    save()
     device = open_backend(options.backend)
     with contextlib.closing(device), shared_file(machine, options.size) as source:
-        longest = 0.0
-        for name, words in listed.items():
-            begun = clock.spent()
-            if clock.left() < longest:
+        for turn, (name, words) in enumerate(listed.items()):
+            if clock.left() < LEAST_S:
                 waived[name] = "the budget of the run was spent"
                 continue
+            share = SHARES * clock.left() / (len(listed) - turn)
+            own = Clock(None if options.budget is None else share)
             try:
                 trial = Trial(name, plan_of(name, words, source), machine, device)
+                compete(trial, options.inner, options.rounds, own)
             except PlannerError as error:
                 waived[name] = reason_of(error)
-                continue
-            compete(trial, options.inner, options.rounds)
-            longest = max(longest, clock.spent() - begun)
-            rows.append(trial.row())
-            show(rows[-1])
-            body |= {"summary": summary(rows), "waived": waived, "rows": rows}
-            write(path, body)
+            except Exception as error:  # noqa: BLE001 - one plan must not lose the others
+                waived[name] = f"{type(error).__name__}: {reason_of(error)}"
+            else:
+                rows.append(trial.row())
+                show(rows[-1])
+            save()
+    save()
     print(json.dumps(summary(rows)), *(f"\nwaived: {k}: {v}" for k, v in waived.items()))
     return 0
 

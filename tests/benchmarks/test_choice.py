@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from benchmarks.choice import HOPELESS, Pool, Trial, compete, plan_of, summary
+from benchmarks import choice
+from benchmarks.choice import HOPELESS, LEAST_ROUNDS, Trial, compete, plan_of, summary
 from benchmarks.choice_plans import plans
+from benchmarks.kept_buffers import Pool
+from benchmarks.record import Clock
 from planner.engine.backends.host import HostBackend
 from planner.engine.memory import HUGE
 from planner.machine.load import load_machine
@@ -73,7 +78,7 @@ def test_random_shapes_keep_the_budgets(h200: Machine, device: HostBackend) -> N
 
 def test_a_plan_is_run_and_judged(h200: Machine, device: HostBackend) -> None:
     found = trial("memory", 3_000_001, h200, device)
-    compete(found, inner=2, rounds=2)
+    compete(found, 2, 2, Clock(None))
     row = found.row()
     assert row["failed"] == {}
     # The best is the fastest of those in the final rounds, and the chosen one is among them.
@@ -82,6 +87,42 @@ def test_a_plan_is_run_and_judged(h200: Machine, device: HostBackend) -> None:
     assert row["best"]["measured_s"] == min(finals)
     assert row["chosen"]["measured_s"] / min(finals) == row["factor"]
     assert len(row["chosen"]["samples_s"]) == 2
+
+
+def test_a_plan_without_time_runs_all_ways_and_the_fewest_rounds(
+    h200: Machine, device: HostBackend
+) -> None:
+    found = trial("memory", 3_000_001, h200, device)
+    compete(found, 5, 9, Clock(0.0))
+    row = found.row()
+    assert (row["inner"], row["rounds"]) == (0, LEAST_ROUNDS)
+    assert {entry["kind"] for entry in row["entries"]} == {"chosen", "way"}
+    assert row["factor"] >= 1.0
+
+
+def test_a_plan_that_breaks_is_waived_and_the_others_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, h200: Machine
+) -> None:
+    size = 3_000_001
+    three = dict(list(plans(size).items())[8:11])
+    monkeypatch.setattr(choice, "plans", lambda _size: three)
+    monkeypatch.setattr(choice, "machine_to_judge", lambda _options: (h200, None))
+    others = Trial.others
+
+    def breaks(self: Trial) -> None:
+        if self.name == "memory, 4 times":
+            raise RuntimeError("out of luck")
+        others(self)
+
+    monkeypatch.setattr(Trial, "others", breaks)
+    out = tmp_path / "choice.json"
+    words = ["--backend", "host", "--inner", "8", "--rounds", "2", "--out", str(out)]
+    monkeypatch.setattr("sys.argv", ["choice.py", "--size", str(size) + "B", *words])
+    assert choice.main() == 0
+    body = json.loads(out.read_text())
+    assert [row["plan"] for row in body["rows"]] == ["memory", "memory, 2 cores"]
+    assert all(row["inner"] > 0 for row in body["rows"])  # without a budget nothing is left out
+    assert body["waived"] == {"memory, 4 times": "RuntimeError: out of luck"}
 
 
 def test_buffers_come_back_and_are_unmapped_in_the_end() -> None:
