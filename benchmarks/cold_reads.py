@@ -1,13 +1,17 @@
 """The share of the best raw read of this disk that a plan with a cold file reaches.
 
-    python benchmarks/cold_reads.py [--size 1GB] [--rounds 8] [--machine FILE] [--to gpu0] [--out F]
+    python benchmarks/cold_reads.py [--size 1GB] [--rounds 8] [--machine FILE] [--to gpu0]
+                                    [--budget 120] [--out FILE]
 
 Reads a cold file by every way that a program has: through the page cache and around it, requests of
 256 KiB to 16 MiB, 1 to 16 threads. The three fastest then alternate with the plan, over the same
 bytes and in both orders, with the file dropped from the page cache before each. The share is the
-median of the pairs with the fastest of the three. Where the plan ends in host memory, raw reads end
-in memory for all bytes too, else in slots that are used again and again. On a virtual machine the
-host below may hold the file in its own cache, for both alike.
+median of the pairs with the fastest of the three. The cache is asked (mincore) before each raw
+read, and `warm_reads` counts those whose file was still there. Where the plan ends in host memory,
+raw reads end in memory for all bytes too, else in slots that are used again and again. On a virtual
+machine the host below may hold the file in its own cache, for both alike.
+
+Results go to `benchmarks/results/cold-reads-MACHINE.json`, pair by pair.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -29,11 +33,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout not installed
 
-from benchmarks.record import header, write
+from benchmarks.record import RESULTS, Clock, header, leave_on_sigterm, machine_label, write
 from planner.engine.backends import Backend, open_backend
 from planner.engine.execute import execute
 from planner.engine.here import here
-from planner.engine.pagecache import drop
+from planner.engine.pagecache import enforce
 from planner.engine.pattern import Pattern
 from planner.engine.scratch import Scratch, folder_of
 from planner.machine.load import load_machine
@@ -41,6 +45,7 @@ from planner.machine.schema import Disk, Machine, Ram
 from planner.model.estimate import estimate
 from planner.model.strategies import EXECUTABLE
 from planner.plan.schema import FileSource, Plan
+from planner.results import Estimate
 from planner.units import format_rate, format_size, parse_size
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -52,6 +57,11 @@ SCANNED = 256 * MIB
 """Bytes of one read of the scan: more than all slots together."""
 SCANS = 3
 FINALISTS = 3
+SCAN_SHARE = 0.4
+"""Of the budget, when the scan is over at the latest; each way is read once in any case."""
+LEAST_PAIRS = 2
+Save = Callable[[dict[str, Any]], None]
+"""Writes down what there is."""
 
 
 @dataclass
@@ -119,13 +129,27 @@ def touched(size: int) -> mmap.mmap:
     return memory
 
 
-def finalists(source: FileSource, memory: mmap.mmap) -> list[Raw]:
+class Dropped:
+    """A file that is dropped from the page cache before each read, and how often that failed."""
+
+    def __init__(self, source: FileSource) -> None:
+        self.source = source
+        self.warm_reads = 0
+
+    def drop(self) -> None:
+        """Out of the cache with it; the kernel is asked whether it went."""
+        self.warm_reads += not enforce([self.source], 0.0).endswith("cold")
+
+
+def finalists(file: Dropped, memory: mmap.mmap, clock: Clock) -> list[Raw]:
     """The fastest ways over the front of the file; a file system may refuse to read around."""
-    path, size = Path(source.path), min(SCANNED, source.size_bytes)
+    path, size = Path(file.source.path), min(SCANNED, file.source.size_bytes)
     found = ways(size)
-    for _ in range(SCANS):
+    for scan in range(SCANS):
+        if scan and clock.spent() > SCAN_SHARE * (clock.seconds or float("inf")):
+            break
         for way in list(found):
-            drop([source])
+            file.drop()
             try:
                 way.seconds.append(way.read(path, size, memory))
             except OSError:
@@ -135,9 +159,15 @@ def finalists(source: FileSource, memory: mmap.mmap) -> list[Raw]:
 
 
 def measure(
-    machine: Machine, backend: Backend, source: FileSource, to: str, rounds: int
+    machine: Machine,
+    backend: Backend,
+    source: FileSource,
+    to: str,
+    rounds: int,
+    clock: Clock,
+    save: Save,
 ) -> dict[str, Any]:
-    """The pairs, and what they say."""
+    """The pairs, and what they say; they are saved one by one."""
     flow = {"from": "disk0", "to": to, "size": source.size_bytes, "cache": "cold"}
     plan = Plan.model_validate({"name": "cold", "flows": {"load": flow}})
     load = plan.flows["load"].model_copy(update={"files": (source,)})
@@ -145,8 +175,9 @@ def measure(
     answer = estimate(plan, machine, only=EXECUTABLE)
     planned: list[float] = []
     whole = isinstance(machine.nodes[to], Ram)
+    file = Dropped(source)
     with touched(max(UNDER_WAY, source.size_bytes) if whole else UNDER_WAY) as memory:
-        raws = finalists(source, memory)
+        raws = finalists(file, memory, clock)
 
         def ours() -> None:
             run = execute(
@@ -154,24 +185,37 @@ def measure(
             )
             planned.append(run.flows[0].samples_s[0])
 
+        longest, row = 0.0, dict[str, Any]()
         for turn in range(rounds):
+            if turn >= LEAST_PAIRS and clock.left() < longest:
+                break
+            begun = clock.spent()
             if turn % 2:
                 ours()
             for raw in raws:
-                drop([source])
+                file.drop()
                 raw.seconds.append(raw.read(Path(source.path), source.size_bytes, memory))
             if not turn % 2:
                 ours()
+            longest = max(longest, clock.spent() - begun)
+            row = row_of(answer, to, raws, planned) | {"warm_reads": file.warm_reads}
+            save(row)
+    return row
+
+
+def row_of(answer: Estimate, to: str, raws: Sequence[Raw], planned: list[float]) -> dict[str, Any]:
+    """What the pairs so far say."""
     best = min(raws, key=lambda raw: raw.median)
-    hops = answer.flows[0].schedule.hops
+    (flow,) = answer.flows
+    hops = flow.schedule.hops
     return {
-        "size_bytes": source.size_bytes,
+        "size_bytes": flow.size_bytes,
         "to": to,
         "strategies": [hop.strategy for hop in hops],
         "chunk_bytes": hops[0].chunk_bytes,
         "depth": hops[0].depth,
         "workers": hops[0].workers,
-        "predicted_s": answer.flows[0].steady_s,
+        "predicted_s": flow.steady_s,
         "planned_s": planned,
         "raw_s": {str(raw): raw.seconds for raw in raws},
         "best_raw": str(best),
@@ -185,17 +229,25 @@ def share(raw: Sequence[float], planned: Sequence[float]) -> float:
 
 
 def main() -> int:
-    """Measure, print a line, and write the JSON where it is asked for."""
+    """Measure, print a line, and write the JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", type=parse_size, default=parse_size("1GB"))
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--machine", help="a machine file of this computer, instead of calibrating")
     parser.add_argument("--backend", default="auto", choices=("auto", "cuda", "host"))
     parser.add_argument("--to", default="gpu0")
+    parser.add_argument("--budget", type=float, help="seconds in all, calibration included")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    clock = Clock(options.budget)
+    leave_on_sigterm()
     machine = load_machine(options.machine) if options.machine else here(backend=options.backend)
+    path = options.out or RESULTS / f"cold-reads-{machine_label(machine)}.json"
     node = machine.nodes["disk0"]
+
+    def save(row: dict[str, Any]) -> None:
+        write(path, header(machine) | row | {"spent_s": clock.spent()})
+
     with ExitStack() as undo:
         folder = folder_of(node.path if isinstance(node, Disk) else None)
         inside = Path(undo.enter_context(tempfile.TemporaryDirectory(".cold", dir=folder)))
@@ -204,7 +256,7 @@ def main() -> int:
         source = scratch.write(sync=True)
         backend = open_backend(options.backend)
         undo.callback(backend.close)
-        row = measure(machine, backend, source, options.to, options.rounds)
+        row = measure(machine, backend, source, options.to, options.rounds, clock, save)
     rate = size / statistics.median(row["planned_s"])
     shape = f"{row['workers']} x {format_size(row['chunk_bytes'])} x {row['depth']}"
     print(
@@ -212,8 +264,8 @@ def main() -> int:
         f"{format_rate(rate)} by {'+'.join(row['strategies'])} {shape}, "
         f"predicted {format_rate(size / row['predicted_s'])}"
     )
-    if options.out:
-        write(options.out, header(machine) | row)
+    if row["warm_reads"]:
+        print(f"{row['warm_reads']} raw reads found the file still cached")
     return 0
 
 

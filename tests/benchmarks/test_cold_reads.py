@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cold_reads import FINALISTS, Raw, measure, share, touched, ways
+from benchmarks import cold_reads
+from benchmarks.cold_reads import FINALISTS, Dropped, Raw, measure, share, touched, ways
+from benchmarks.record import Clock
 from planner.engine.backends.host import HostBackend
 from planner.engine.pattern import Pattern
 from planner.engine.scratch import Scratch
@@ -45,12 +47,33 @@ def test_the_share_is_that_of_the_median_pair() -> None:
 def test_pairs_of_a_plan_and_the_fastest_raw_reads(tmp_path: Path) -> None:
     source = Scratch(tmp_path, "cold", 4 * MIB, Pattern(1)).write(sync=True)
     backend = HostBackend()
+    saved: list[object] = []
     try:
-        row = measure(one_gpu(), backend, source, "gpu0", 2)
+        row = measure(
+            one_gpu(),
+            backend,
+            source,
+            "gpu0",
+            3,
+            Clock(0.0),
+            lambda row: saved.append(row["raw_s"]),
+        )
     finally:
         backend.close()
+    assert len(saved) == 2  # without time, two pairs all the same
     assert len(row["planned_s"]) == 2
     assert len(row["raw_s"]) == FINALISTS
     assert all(len(seconds) == 2 for seconds in row["raw_s"].values())
     assert row["best_raw"] in row["raw_s"]
     assert row["share_of_best_raw"] == share(row["raw_s"][row["best_raw"]], row["planned_s"])
+
+
+def test_a_file_that_stays_cached_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Scratch(tmp_path, "cold", MIB, Pattern(1)).write(sync=True)
+    file = Dropped(source)
+    for state in ("cold", "guest-cold", "partly", "warm"):
+        monkeypatch.setattr(cold_reads, "enforce", lambda *_, state=state: state)
+        file.drop()
+    assert file.warm_reads == 2
