@@ -30,12 +30,12 @@ from planner.engine.calibration.relink import relinked, wanted_link
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.scope import FULL, QUICK, Scope
 from planner.engine.calibration.sentinel import Sentinel
+from planner.engine.calibration.shown import devices, seen_again
 from planner.engine.memory import copy_memory
 from planner.engine.progress import Progress, Quiet
 from planner.engine.waits import SWITCH_S
 from planner.errors import InputError, UnavailableError
 from planner.machine.discover import discover
-from planner.machine.discover_gpus import read_gpus
 from planner.machine.schema import Hbm, Machine
 
 _LOG: Final = logging.getLogger(__name__)
@@ -199,9 +199,10 @@ def _measured(
     job: Job, emulate_gpus: int | None, wanted: Callable[[Group], bool]
 ) -> Iterator[Found]:
     """What the wanted groups of cells found."""
-    about = discover(job.folder)
-    gpus = [gpu.index for gpu in about.gpus] if job.backend == "cuda" else []
-    gpus = gpus or list(range(emulate_gpus or 1))
+    if job.backend == "cuda":
+        about, pairs, gpus = devices(job.folder)
+    else:
+        about, pairs, gpus = discover(job.folder), (), list(range(emulate_gpus or 1))
     with _started(job.backend, gpus) as future, _quick_switches():
 
         def device() -> Backend:
@@ -211,7 +212,7 @@ def _measured(
 
         with open_arena(device, gpus, job.folder, about.cores, job.scope, job.listener) as arena:
             backend, context = future.result()
-            found = Found(job.name, about, gpus, emulated=backend.emulated)
+            found = Found(job.name, about, gpus, emulated=backend.emulated, pairs=pairs)
             found.by = "planner calibrate --full" if job.scope.full else "planner calibrate"
             found.when = datetime.now(tz=UTC).date().isoformat()
             found.host = platform.node()
@@ -295,9 +296,7 @@ def _wake(backend: Backend, arena: Arena, found: Found) -> None:
         with Background(inward, ALWAYS), Background(outward, ALWAYS):
             sleep(LOAD)
             if not backend.emulated:
-                seen = {one.index: one for one in read_gpus(Path("/")).gpus}
-                gpus = [seen.get(g.index, g) if g.index == gpu else g for g in found.about.gpus]
-                found.about = replace(found.about, gpus=tuple(gpus))
+                found.about = seen_again(found.about, gpu)
         if backend.emulated and k == 0:
             return  # emulated links do not sleep
 

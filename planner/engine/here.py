@@ -38,6 +38,9 @@ after four calibrations' time the other one hangs, or does a full one, and a dis
 better than none."""
 POLL: Final = 0.1
 """Seconds between two looks at the lock."""
+NUMBERING: Final = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+"""The variables that make CUDA show others of the GPUs, or in another order: a calibration's `gpu0`
+is the one that was first then."""
 
 
 def kept(backend: str) -> Machine | None:
@@ -221,7 +224,8 @@ def _ledger(
 
 def _path(backend: str) -> Path:
     """The file for this hardware and backend."""
-    mark = discover(calibration.scratch_folder(None)).fingerprint()
+    shown = [os.environ.get(name) for name in NUMBERING] if backend == "cuda" else []
+    mark = discover(calibration.scratch_folder(None)).fingerprint(shown)
     return cache_folder() / f"here-{mark}-{backend}-v{LAYOUT}.json"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,11 +59,12 @@ class Discovery:
         known = [b for b in (self.memory_bytes, self.memory_limit_bytes) if b is not None]
         return min(known, default=None)
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, shown: Sequence[str | None] = ()) -> str:
         """What a calibration depends on, as 16 hexadecimal digits.
 
         GPUs, driver, kernel, CPU, cores, limits and file system count; free space, the present
-        state of idle PCIe links and the memory that a guest shows do not.
+        state of idle PCIe links and the memory that a guest shows do not. `shown` is what makes
+        CUDA show others of the GPUs, or in another order: nothing where all are as usual.
         """
         disk = self.filesystem
         facts = {
@@ -77,6 +78,8 @@ class Discovery:
             "huge_pages": self.huge_pages,
             "filesystem": None if disk is None else [disk.mount, disk.kind, disk.device],
         }
+        if any(shown):
+            facts["shown"] = [name or "" for name in shown]
         text = json.dumps(facts, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from planner.cli import main
+from planner.engine.backends import cuda_look
+from planner.engine.calibration.shown import shown
 from planner.engine.observe import TOPOLOGY, observe
 from planner.errors import ExitCode
+from planner.machine.discover import discover
 from planner.machine.discover_details import read_details
 from planner.review.doctor import examine
 from planner.review.topo import topo_here
@@ -88,6 +91,17 @@ def test_peer_access_is_what_cuda_says(devices: int) -> None:
                 assert pair.peer == bool(runtime.deviceCanAccessPeer(one, other))
 
 
+def test_every_device_is_found_among_the_drivers_gpus(devices: int) -> None:
+    addresses = cuda_look.addresses()
+    assert len(addresses) == devices
+    about, pairs = shown(discover(Path("/")), read_details().pairs, addresses)
+    assert [gpu.index for gpu in about.gpus] == list(range(devices))
+    for gpu in about.gpus:
+        name = cupy.cuda.runtime.getDeviceProperties(gpu.index)["name"]
+        assert gpu.name == (name.decode() if isinstance(name, bytes) else name)
+    assert len(pairs) == devices * (devices - 1) // 2
+
+
 def test_every_check_can_tell_or_says_why(devices: int) -> None:
     found = examine(observe())
     outcomes = {check.check: check.outcome for check in found.checks}
@@ -106,8 +120,8 @@ def test_the_verbs_end_as_their_verdict_says(
     body = json.loads(capsys.readouterr().out)
     assert body["verdict"]["exit_code"] == ExitCode.OBJECTIVE
     assert main(["topo", "--json"]) == ExitCode.DONE
-    shown = json.loads(capsys.readouterr().out)
-    gpus = [node for node in shown["nodes"] if node["kind"] == "hbm"]
+    printed = json.loads(capsys.readouterr().out)
+    gpus = [node for node in printed["nodes"] if node["kind"] == "hbm"]
     assert gpus
     assert all(node["capacity_bytes"] for node in gpus)
     assert topo_here(observe(TOPOLOGY)).verdict.passed

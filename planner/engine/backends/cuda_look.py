@@ -34,6 +34,18 @@ def look() -> Cuda:
     )
 
 
+def addresses() -> tuple[str, ...]:
+    """The PCI address of each device in CUDA's order; none where CUDA does not say."""
+    try:
+        import cupy
+
+        runtime = cupy.cuda.runtime
+        found = [runtime.deviceGetPCIBusId(k) for k in range(runtime.getDeviceCount())]
+    except Exception:  # noqa: BLE001 - a broken library has no devices
+        return ()
+    return tuple(bus.decode() if isinstance(bus, bytes) else str(bus) for bus in found)
+
+
 def _ask(function: Callable[[], Any]) -> tuple[int | None, str | None]:
     """A number, or why there is none."""
     try:

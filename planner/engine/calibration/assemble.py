@@ -20,6 +20,7 @@ from planner.engine.calibration.statistics import typical
 from planner.machine.curve import Curve
 from planner.machine.discover import Discovery
 from planner.machine.discover_gpus import Gpu
+from planner.machine.discover_pairs import GpuPair
 from planner.machine.schema import (
     CopyName,
     CurveName,
@@ -42,13 +43,16 @@ EMULATED_BYTES: Final = 64 << 30
 class Found:
     """Everything that a calibration measured, as it comes.
 
-    `steadiness` are the spreads of the sentinels over the whole time.
+    `gpus` are the devices by their numbers, those of `about` and `pairs` too. `pairs` is what the
+    driver says lies between two of them. `steadiness` are the spreads of the sentinels over the
+    whole time.
     """
 
     name: str
     about: Discovery
     gpus: list[int]
     emulated: bool
+    pairs: Sequence[GpuPair] = ()
     by: str = "planner calibrate"
     when: str = ""
     host: str = ""

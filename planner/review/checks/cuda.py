@@ -80,8 +80,8 @@ def _devices(look: Cuda, gpus: int) -> Iterator[Finding]:
             "warning",
             "driver",
             f"CUDA shows {look.devices} of {gpus} GPUs{visible}",
-            why="devices are numbered anew: gpu0 here may be another one for other tools, and a "
-            "calibration looks for all",
+            why="devices are numbered anew: gpu0 here may be another one for other tools, and "
+            "NVLinks and NUMA nodes are told by the driver's numbers",
             mend="unset CUDA_VISIBLE_DEVICES, or give the container those GPUs alone",
         )
 

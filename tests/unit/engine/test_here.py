@@ -11,7 +11,7 @@ from planner.engine import calibrate as calibration
 from planner.engine.calibration.ledger import Ledger
 from planner.engine.calibration.rounds import Cell
 from planner.engine.folder import cache_folder
-from planner.engine.here import age, here, mend
+from planner.engine.here import _path, age, here, mend
 from planner.errors import InputError
 from planner.machine.load import load_machine
 from planner.machine.schema import Disk, Hbm, Machine
@@ -60,6 +60,19 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
 def _kept() -> Path:
     (found,) = cache_folder().glob("here-*.json")
     return found
+
+
+def test_a_calibration_holds_for_the_gpus_that_were_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+    files = {}
+    for visible in (None, "1", "1,0"):
+        if visible is None:
+            monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        else:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        files[visible] = _path("cuda"), _path("host")
+    assert len({cuda for cuda, _ in files.values()}) == 3
+    assert len({host for _, host in files.values()}) == 1  # emulated GPUs are not CUDA's
 
 
 def test_the_second_call_reads_what_the_first_measured(calls: list[int | None]) -> None:

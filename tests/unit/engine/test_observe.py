@@ -60,6 +60,15 @@ def test_what_cuda_refuses_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "cupy" in (cuda_look.look().no_cupy or "")
 
 
+def test_cuda_tells_where_its_devices_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    # One GPU of several is shown; older versions of the binding give bytes.
+    cupy = fake_cupy(getDeviceCount=lambda: 1, deviceGetPCIBusId=lambda _gpu: b"0000:0B:00.0")
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    assert cuda_look.addresses() == ("0000:0B:00.0",)
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(getDeviceCount=refuse))
+    assert cuda_look.addresses() == ()
+
+
 def test_without_the_drivers_library_nothing_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(_name: str) -> object:
         raise OSError

@@ -322,6 +322,10 @@ def test_the_fingerprint_follows_what_a_calibration_depends_on(root: Path) -> No
     ]
     prints = {one.fingerprint() for one in (here, *changed)}
     assert len(prints) == len(changed) + 1
+    # Which GPUs CUDA shows, and in which order, where somebody says so.
+    assert here.fingerprint([None, None]) == here.fingerprint()
+    some = {here.fingerprint(shown) for shown in (["0", None], ["1", None], [None, "PCI_BUS_ID"])}
+    assert len(some - prints) == 3
 
 
 def test_the_fingerprint_ignores_what_changes_by_itself(root: Path) -> None:
