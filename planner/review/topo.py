@@ -151,7 +151,7 @@ def _link(machine: Machine, name: str, link: Link, details: GpuDetails | None) -
     pair = pair_of(machine, link, details)
     kind, generation, width = link.kind, link.generation, link.width
     if pair is not None and link.kind == "nvlink" and pair.nvlinks is not None:
-        # A calibration times two GPUs without asking what lies between them.
+        # An older calibration timed two GPUs without asking what lies between them.
         if pair.nvlinks == 0:
             kind = "pcie"
         elif width is None:

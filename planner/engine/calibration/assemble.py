@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.engine.calibration import ahead, cold_curves, costs, duplex, in_place, tables
+from planner.engine.calibration.between import between
 from planner.engine.calibration.combined import PLAIN
 from planner.engine.calibration.copies import curve_of, queued_rate
 from planner.engine.calibration.crowd import turn_of
@@ -65,6 +66,10 @@ class Found:
         """The cell of a key, `None` where it was not sampled."""
         return next((c for c in self.cells if c.key == key and c.taken), None)
 
+    def device(self, gpu: int) -> Gpu | None:
+        """What the driver says of a GPU."""
+        return next((g for g in self.about.gpus if g.index == gpu), None)
+
     def value(self, *key: object) -> float | None:
         """The median of a cell."""
         cell = self.cell(*key)
@@ -119,7 +124,7 @@ def link_of(found: Found, name: str) -> Link | None:
         k = int(name.removeprefix("pcie"))
         return _pcie(found, k, found.gpus[k])
     i, j = list(combinations(range(len(found.gpus)), 2))[int(name.removeprefix("nvlink"))]
-    return _peer(found, i, j)
+    return between(found, i, j)
 
 
 def provenance(found: Found, cells: Sequence[Cell]) -> Provenance:
@@ -213,12 +218,8 @@ def _storage(found: Found) -> Link | None:
     return Link(kind="storage", ends=("disk0", "host0"), forward=reading, backward=writing)
 
 
-def _device(found: Found, gpu: int) -> Gpu | None:
-    return next((g for g in found.about.gpus if g.index == gpu), None)
-
-
 def _gpu(found: Found, gpu: int) -> Hbm:
-    real = None if found.emulated else _device(found, gpu)
+    real = None if found.emulated else found.device(gpu)
     local = rested(f"local{gpu}", found.cells)
     capacity = real.memory_bytes if real else found.about.usable_memory_bytes or EMULATED_BYTES
     touched = _scattered(found, gpu)
@@ -242,7 +243,7 @@ def _gpu(found: Found, gpu: int) -> Hbm:
 
 
 def _pcie(found: Found, k: int, gpu: int) -> Link | None:
-    real = None if found.emulated else _device(found, gpu)
+    real = None if found.emulated else found.device(gpu)
     inward, outward = (_direction(found, gpu, way) for way in ("h2d", "d2h"))
     if inward is None and outward is None:
         return None
@@ -308,28 +309,3 @@ def _against(found: Found, gpu: int, way: str) -> float:
             if other is not None:
                 seen.append((cell.summary().median, other))
     return duplex.interference(own, seen)
-
-
-def _peer(found: Found, i: int, j: int) -> Link | None:
-    """The link between two GPUs: with peer access, or staged through the host by the driver."""
-    one, other = found.gpus[i], found.gpus[j]
-    directions: list[Direction | None] = []
-    access = False
-    for a, b in ((one, other), (other, one)):
-        curves: dict[CurveName, Curve] = {}
-        if (curve := rested(f"peer{a}-{b}", found.cells)) is not None:
-            curves["peer"] = curve
-            access = True
-        if (curve := rested(f"apart{a}-{b}", found.cells)) is not None:
-            curves["peer_off"] = curve
-        best = max((c.rate for c in curves.values()), default=0.0)
-        directions.append(Direction(rate=best, curves=curves) if curves else None)
-    if directions == [None, None]:
-        return None
-    return Link(
-        kind="interconnect" if found.emulated else "nvlink",
-        ends=(f"gpu{i}", f"gpu{j}"),
-        forward=directions[0],
-        backward=directions[1],
-        peer_access=access,
-    )
