@@ -94,7 +94,8 @@ class _Course(NamedTuple):
             if (name := streamed_into(movement)) is not None:
                 copiers[name] = Stream(movement, shape, name)
         stages = tuple(stage for _, own in each for stage in own)
-        return Track(stages, sizes, shape.workers, shape.depth, copiers)
+        depth = min(shape.depth, max(len(sizes), 1))  # more slots than chunks are never met
+        return Track(stages, sizes, shape.workers, depth, copiers)
 
 
 def _route(lane: Lane) -> _Course:

@@ -35,8 +35,14 @@ class Part:
 
     @property
     def depth(self) -> int:
-        """Slots of each worker."""
-        return self.route.hops[0].depth
+        """Slots of each worker.
+
+        Where no ring bounds them they are marks and events alone: as many as chunks are enough.
+        """
+        depth = self.route.hops[0].depth
+        if self.route.has_ring:
+            return depth
+        return min(depth, max(len(self.chunks.sizes), 1))
 
     @property
     def workers(self) -> int:

@@ -95,6 +95,8 @@ def raise_error(stop: Stop, flow: str) -> None:
     elif isinstance(error, PlannerError):
         raise error
     elif isinstance(error, Exception):
-        raise ExecutionError(f"flow {flow} failed: {error}") from error
+        # Some errors say nothing but what they are, like that memory is used up.
+        reason = str(error) or type(error).__name__
+        raise ExecutionError(f"flow {flow} failed: {reason}") from error
     else:
         raise error

@@ -72,6 +72,14 @@ def test_every_shape_moves_every_byte(way: str, depth: int, workers: int, machin
     assert run.flows[0].verified is True
 
 
+@pytest.mark.parametrize("backend", ["host", "null"])
+@pytest.mark.parametrize("way", ["pinned in", "pinned out"])
+def test_slots_that_no_chunk_needs_are_not_made(way: str, backend: str, machine: Machine) -> None:
+    # Eight bytes for each of them would be 8 TB.
+    run = run_way(way, 3 * CHUNK, machine, shape=(CHUNK, 10**12, 2), backend=backend)
+    assert run.flows[0].error_factor > 0
+
+
 @pytest.mark.parametrize("way", [way for way in WAYS if way.startswith(("read", "load"))])
 def test_ranges_of_several_files_arrive_in_order(
     way: str, machine: Machine, tmp_path: Path
