@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
@@ -42,19 +43,33 @@ def check_parts(
 
 def _check_sinks(flows: Mapping[str, Flow | None]) -> Iterator[Complaint]:
     """A file is written by one flow, and by none that another reads it from."""
-    read = {source.path: name for name, flow in flows.items() if flow for source in flow.files}
+    sinks = {name: _followed(flow.sink) for name, flow in flows.items() if flow and flow.sink}
+    if not sinks:
+        return  # and no path need be followed
+    read = {
+        _followed(source.path): name
+        for name, flow in flows.items()
+        if flow
+        for source in flow.files
+    }
     written: dict[str, str] = {}
-    for name, flow in flows.items():
-        if flow is None or flow.sink is None:
-            continue
+    for name, sink in sinks.items():
         where = child(child("flows", name), "file")
-        if flow.sink in written:
-            message = f"flow {written[flow.sink]} writes this file too"
+        if sink in written:
+            message = f"flow {written[sink]} writes this file too"
             yield Complaint(where, message, "give each flow a file of its own")
-        if flow.sink in read:
-            message = f"flow {read[flow.sink]} reads this file"
+        if sink in read:
+            message = f"flow {read[sink]} reads this file"
             yield Complaint(where, message, "write to another file")
-        written.setdefault(flow.sink, name)
+        written.setdefault(sink, name)
+
+
+def _followed(path: str) -> str:
+    """The path without links and detours, so that two names of one file are equal."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):  # who opens it says what is wrong with it
+        return path
 
 
 def _check_name(section: str, name: str, other: Collection[str]) -> Iterator[Complaint]:
