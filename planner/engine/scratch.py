@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,10 @@ from planner.units import format_size
 
 RESERVE: Final = 64 << 20
 """Bytes that stay free on the disk: a full file system harms whoever else writes to it."""
+
+
+_LONGEST: Final = 128
+"""Letters of a flow's name in that of a file: half of what a name may have (NAME_MAX of Linux)."""
 
 
 def folder_of(path: str | None) -> Path:
@@ -48,8 +53,11 @@ def own_path(folder: Path, label: str) -> Path:
 
 
 def _words(label: str) -> str:
-    """The label in letters and digits."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")
+    """The label in letters and digits; of one that no file could be named after the beginning."""
+    words = re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")
+    if len(words) <= _LONGEST:
+        return words
+    return f"{words[: _LONGEST - 9]}-{zlib.crc32(words.encode()):08x}"
 
 
 class Scratch:

@@ -132,6 +132,19 @@ def test_what_is_no_scratch_file_stays(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == left
 
 
+def test_the_longest_name_of_a_flow_names_a_file(tmp_path: Path) -> None:
+    """Names that differ behind what fits are told apart: kept files are found again by them."""
+    names = ["f" * 300 + end for end in "ab"]
+    made = [Scratch(tmp_path, name, SIZE, Pattern(1), keep=True) for name in names]
+    for scratch in made:
+        scratch.write(sync=False)
+    assert sorted(tmp_path.iterdir()) == sorted(scratch.path for scratch in made)
+    passing = Scratch(tmp_path, names[0] + "c", SIZE, Pattern(1))
+    passing.write(sync=False)
+    passing.close()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_a_sink_of_a_flow_without_a_file_can_be_told(tmp_path: Path) -> None:
     """It is written beside its name, which is told as well once nobody holds it."""
     sink = Sink(str(own_path(tmp_path, "out")), overwrite=True)
