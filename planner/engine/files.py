@@ -6,13 +6,14 @@ import contextlib
 import ctypes
 import errno
 import os
+import stat
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from planner.engine.memory import PAGE
-from planner.engine.passing import hold
+from planner.engine.passing import hold, part_path, sweep_parts
 from planner.errors import ExecutionError, InputError, UnavailableError
 
 if TYPE_CHECKING:
@@ -170,25 +171,26 @@ class Sink:
     """
 
     def __init__(self, path: str, *, overwrite: bool = False, durable: bool = False) -> None:
-        # A link stays a link: what it points to is written.
-        self.path = Path(path).resolve() if Path(path).is_symlink() else Path(path)
+        self.path = _written_at(Path(path))
         self.overwrite, self.durable = overwrite, durable
         self.fd = -1
-        self.part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
-        if self.path.exists() and not self.path.is_file():
+        self.part = part_path(self.path)
+        mode = _mode(self.path)
+        if mode is not None and not stat.S_ISREG(mode):
             raise InputError(
                 f"{self.path} is not a regular file, so it cannot be a sink",
                 hint="name a file, existing or not",
             )
-        if self.path.exists() and not os.access(self.path, os.W_OK):
+        if mode is not None and not os.access(self.path, os.W_OK):
             raise InputError(f"{self.path} may not be written: no permission")
-        if self.path.exists() and not overwrite:
+        if mode is not None and not overwrite:
             raise InputError(
                 f"{self.path} exists",
                 hint="give --overwrite to replace it, or another name",
             )
         if not self.path.parent.is_dir():
             raise InputError(f"the folder {self.path.parent} does not exist")
+        sweep_parts(self.path)
 
     def fresh(self) -> None:
         """Start an empty file; what an earlier sample wrote goes."""
@@ -223,6 +225,26 @@ class Sink:
             self.fd = -1
         with contextlib.suppress(FileNotFoundError):
             self.part.unlink()
+
+
+def _written_at(path: Path) -> Path:
+    """The file that is written: a link stays a link, and what it points to is replaced."""
+    try:
+        return path.resolve() if path.is_symlink() else path
+    except (OSError, RuntimeError) as error:  # Python up to 3.12 tells a loop as a RuntimeError
+        reason = getattr(error, "strerror", None) or "its links go round in a circle"
+        raise InputError(f"{path} cannot be written: {reason}") from error
+
+
+def _mode(path: Path) -> int | None:
+    """What lies at `path` (its `st_mode`), `None` where nothing does."""
+    try:
+        return path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path} cannot be written: {reason}") from error
 
 
 def start_writing() -> Callable[[int, int, int], None]:

@@ -16,6 +16,7 @@ import secrets
 import shutil
 import stat
 import time
+import zlib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -28,6 +29,8 @@ _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 """Another number after each start, the same for all containers of a kernel: random(4)."""
 _NAME: Final = re.compile(r"\.{1,2}planner-scratch-\d+-.*-([0-9a-f]{8})-[0-9a-f]{6}\.tmp(\..*)?")
 """What `passing_path` makes, and what `files.Sink` writes beside it."""
+_LONGEST: Final = 230
+"""Bytes of a name that `part_path` keeps whole."""
 
 
 @cache
@@ -60,6 +63,55 @@ def passing_folder(folder: Path, label: str) -> Iterator[Path]:
         os.close(fd)
 
 
+def part_path(path: Path) -> Path:
+    """Where a run writes a file that appears at `path` once it is whole: hidden, beside it."""
+    return path.with_name(f".{_stem(path)}.{os.getpid()}.{_boot() or '0' * 8}.part")
+
+
+def _stem(path: Path) -> str:
+    """The file's name; of one that leaves no room for more the beginning, and a number of it all.
+
+    A name has 255 bytes at the most (NAME_MAX of Linux), and what is put around it has 25.
+    """
+    name = os.fsencode(path.name)
+    if len(name) <= _LONGEST:
+        return path.name
+    return f"{os.fsdecode(name[: _LONGEST - 9])}-{zlib.crc32(name):08x}"
+
+
+def sweep_parts(path: Path) -> list[Path]:
+    """Remove what killed runs of this user have left beside the file at `path`; returns what went.
+
+    A part of a process that is gone goes at once: it has the size of the file, and the next run
+    needs the room. Where the number is that of some process, perhaps a later one, age decides.
+    """
+    boot = _boot()
+    if boot is None:
+        return []
+    shape = re.compile(rf"\.{re.escape(_stem(path))}\.(\d+)\.{boot}\.part")
+    gone = []
+    with contextlib.suppress(OSError), os.scandir(path.parent) as entries:
+        for entry in entries:
+            match = shape.fullmatch(entry.name)
+            if match is None:
+                continue
+            age = 0.0 if _is_gone(int(match[1])) else AGE_S
+            if _remove(entry.path, age):
+                gone.append(Path(entry.path))
+    return gone
+
+
+def _is_gone(process: int) -> bool:
+    """Whether no process has the number."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:  # one of another user
+        return False
+    return False
+
+
 def hold(fd: int) -> None:
     """Lock an open file or folder until it is closed, where the file system can, without a wait."""
     with contextlib.suppress(OSError):
@@ -75,17 +127,17 @@ def sweep(folder: Path) -> list[Path]:
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             match = _NAME.fullmatch(entry.name)
-            if match is not None and match[1] == boot and _remove(entry.path):
+            if match is not None and match[1] == boot and _remove(entry.path, AGE_S):
                 gone.append(Path(entry.path))
     return gone
 
 
-def _remove(path: str) -> bool:
-    """Remove the file or folder if nobody holds it."""
+def _remove(path: str, age: float) -> bool:
+    """Remove the file or folder if nobody holds it, nor has written it for `age` seconds."""
     fd = -1
     try:
         found = os.lstat(path)
-        if found.st_uid != os.geteuid() or time.time() - found.st_mtime < AGE_S:
+        if found.st_uid != os.geteuid() or time.time() - found.st_mtime < age:
             return False
         is_folder = stat.S_ISDIR(found.st_mode)
         if not is_folder and not stat.S_ISREG(found.st_mode):
