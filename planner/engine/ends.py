@@ -21,7 +21,7 @@ from planner.engine.passing import sweep
 from planner.engine.pattern import BLOCK, Pattern
 from planner.engine.places import DevicePlace, FilePlace, HostPlace, MappedPlace, Place, SinkPlace
 from planner.engine.room import managing_gpu, require_gathering, require_memory, require_pages
-from planner.engine.scratch import Scratch, folder_of, own_path, require_space
+from planner.engine.scratch import Scratch, Space, folder_of, own_path
 from planner.engine.task import Task
 from planner.engine.verify import from_files, from_pattern
 from planner.machine.schema import Disk, Hbm, Machine
@@ -59,12 +59,13 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a run treats files."""
+    """How a run treats files; `space` is what is left on the disks, for all of its flows."""
 
     overwrite: bool = False
     keep_scratch: bool = False
     sync: bool = False
     note: Callable[[str], None] = lambda _text: None
+    space: Space = field(default_factory=Space)
 
 
 def make_ends(backend: Backend, machine: Machine, task: Task, options: Options) -> Ends:
@@ -146,6 +147,7 @@ class _Maker:
                 need.size,
                 self.pattern,
                 keep=self.options.keep_scratch,
+                space=self.options.space,
             )
             self.options.note(f"writing {format_size(need.size)} to {scratch.path}")
             self.undo.callback(scratch.close)
@@ -173,7 +175,7 @@ class _Maker:
                 sweep(folder)
                 name = own_path(folder, need.name)
                 sink = Sink(str(name), overwrite=True, durable=flow.fsync)
-            require_space(sink.path.parent, need.size)
+            self.options.space.require(sink.path.parent, need.size, later=True)
             self.undo.callback(sink.discard)
             return SinkPlace(sink)
         if isinstance(node, Hbm):

@@ -36,15 +36,34 @@ def folder_of(path: str | None) -> Path:
     return folder
 
 
+class Space:
+    """What is free on the disks of a run, less what its sinks are still going to write there."""
+
+    def __init__(self) -> None:
+        self._promised: dict[int, int] = {}
+
+    def require(self, folder: Path, size: int, *, later: bool = False) -> None:
+        """Raise `InfeasibleError` where the folder's file system has not `size` bytes to spare.
+
+        With `later` they are written during the run: whoever asks next finds them taken.
+        """
+        disk = folder.stat().st_dev
+        promised = self._promised.get(disk, 0)
+        free = shutil.disk_usage(folder).free
+        if size + promised + RESERVE > free:
+            others = f", {format_size(promised)} by other flows" if promised else ""
+            raise InfeasibleError(
+                f"{folder} has {format_size(free)} free; {format_size(size)} are needed{others} "
+                f"and {format_size(RESERVE)} stay free for others",
+                hint="take a smaller size, or a disk with more room",
+            )
+        if later:
+            self._promised[disk] = promised + size
+
+
 def require_space(folder: Path, size: int) -> None:
     """Raise `InfeasibleError` where the disk has not `size` bytes to spare."""
-    free = shutil.disk_usage(folder).free
-    if size + RESERVE > free:
-        raise InfeasibleError(
-            f"{folder} has {format_size(free)} free; {format_size(size)} are needed and "
-            f"{format_size(RESERVE)} stay free for others",
-            hint="take a smaller size, or a disk with more room",
-        )
+    Space().require(folder, size)
 
 
 def own_path(folder: Path, label: str) -> Path:
@@ -69,12 +88,20 @@ class Scratch:
     """
 
     def __init__(
-        self, folder: Path, label: str, size: int, pattern: Pattern, *, keep: bool = False
+        self,
+        folder: Path,
+        label: str,
+        size: int,
+        pattern: Pattern,
+        *,
+        keep: bool = False,
+        space: Space | None = None,
     ) -> None:
         kept = folder / f".planner-scratch-{_words(label)}-{size}"
         self.found = kept.is_file() and kept.stat().st_size == size
         self.path = kept if keep or self.found else own_path(folder, label)
         self.size, self.pattern, self.keep = size, pattern, keep
+        self._space = space or Space()
         self._fd = -1
 
     def write(self, *, sync: bool) -> FileSource:
@@ -86,7 +113,7 @@ class Scratch:
         if self.found:
             return source
         sweep(self.path.parent)
-        require_space(self.path.parent, self.size)
+        self._space.require(self.path.parent, self.size)
         block = HostBuffer(min(BLOCK, max(self.size, 1)))
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         try:

@@ -7,12 +7,17 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from planner.engine import passing
+from planner.engine.execute import execute
 from planner.engine.files import Sink
-from planner.errors import InputError
+from planner.errors import InfeasibleError, InputError
+from planner.model.estimate import estimate
+from planner.plan.load import loads_plan
+from tests.helpers.machines import MIB, one_gpu
 
 KILLED = """
 import os, signal, sys
@@ -126,3 +131,30 @@ def test_what_cannot_be_a_file_is_refused(tmp_path: Path) -> None:
     for path in (loop, tmp_path / ("y" * 256), below):
         with pytest.raises(InputError, match=r"cannot be written|does not exist"):
             Sink(str(path))
+
+
+SPARE = 64 << 20  # what stays free for others
+
+
+@pytest.mark.parametrize(("free", "fits"), [(3 * MIB + SPARE, True), (3 * MIB + SPARE - 1, False)])
+def test_sinks_on_one_disk_need_room_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, fits: bool
+) -> None:
+    """1 MiB and 2 MiB: each has room, and the second is refused where both have not."""
+    (tmp_path / "sub").mkdir()
+    plan = loads_plan(
+        "version: 1\nflows:\n"
+        "  a: { from: host0, to: disk0, size: 1MiB, file: a }\n"
+        "  b: { from: host0, to: disk0, size: 2MiB, file: sub/b }\n",
+        directory=tmp_path,
+    ).plan
+    machine = one_gpu()
+    usage: Any = type("Usage", (), {"free": free})
+    monkeypatch.setattr("planner.engine.scratch.shutil.disk_usage", lambda _path: usage)
+    predicted = estimate(plan, machine)
+    if fits:
+        execute(plan, machine, estimate=predicted, backend="host", samples=1, warmup=0)
+        return
+    with pytest.raises(InfeasibleError, match="2 MiB are needed, 1 MiB by other flows and 64 MiB"):
+        execute(plan, machine, estimate=predicted, backend="host", samples=1, warmup=0)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == []
