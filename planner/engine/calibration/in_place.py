@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import log
 from pathlib import Path
 from typing import Final, TypeVar
@@ -21,7 +22,7 @@ from planner.engine.calibration.ahead import Ahead
 from planner.engine.calibration.costs import timed
 from planner.engine.calibration.device import Memory
 from planner.engine.calibration.managed import Managed
-from planner.engine.calibration.once import Move, Once
+from planner.engine.calibration.once import Move, Once, cleared
 from planner.engine.calibration.rounds import Cell
 from planner.engine.memory import HostBuffer, copy_memory
 from planner.engine.places import DevicePlace, HostPlace
@@ -145,7 +146,7 @@ class InPlace:
         for size in self._fitting(DENSE):
             yield from self._runs(f"h2d{self.gpu}_zero_copy", read(size, Use()))
             write = Move("zero_copy", writes, self._device(), host, size)
-            yield from self._runs(f"d2h{self.gpu}_zero_copy", write)
+            yield from self._runs(f"d2h{self.gpu}_zero_copy", write, partial(cleared, host, size))
         most = SPARSE_EMULATED if self.backend.emulated else SPARSE
         over = max(self._fitting((MIB, 16 * MIB, most)), default=0)
         for stride in STRIDES if over else ():

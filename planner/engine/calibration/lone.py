@@ -15,7 +15,7 @@ from planner.engine.awake import Waker
 from planner.engine.backends.base import Backend, DeviceBuffer
 from planner.engine.calibration.copies import Walk, curve_of
 from planner.engine.calibration.device import Memory, engine_for
-from planner.engine.calibration.once import Move, Once
+from planner.engine.calibration.once import Move, Once, cleared
 from planner.engine.calibration.rounds import Cell
 from planner.engine.memory import HostBuffer, copy_memory
 from planner.engine.places import DevicePlace, HostPlace, Place
@@ -39,7 +39,8 @@ class Lone:
         host = target if target.gpu < 0 else source
         ordinary = host.gpu < 0 and not host.pinned
         name, stage = ("pageable", driver(kind)) if ordinary else ("pinned", engine(kind))
-        move = Move(name, (stage,), _place(source), _place(target), self.size)
+        self._target = _place(target)
+        move = Move(name, (stage,), _place(source), self._target, self.size)
         self._waker = Waker(backend)
         self._swept = HostBuffer(2 * SWEPT)
         self._swept.touch()
@@ -53,6 +54,8 @@ class Lone:
     def _sweep(self) -> None:
         address = self._swept.address
         copy_memory(address + SWEPT, address, SWEPT)
+        if isinstance(self._target, HostPlace):
+            cleared(self._target, self.size)
 
     def close(self) -> None:
         """Give lanes and memory back."""

@@ -4,6 +4,10 @@ Copies back to back find everything that they use in caches. A run of a plan doe
 new, and other threads have just compared bytes or written them. What the driver does with a CPU's
 thread, and what a kernel does, takes another time then; so each size is a movement of the engine
 here, and its time is what a run takes: a steady one, whose engines have been woken, or the first.
+
+Between two samples of a plan a GPU's target is cleared and caches are swept or written, and then
+the next one begins. That leaves memory, caches and GPU at work, which a pause would let fall
+asleep; so a steady run comes right behind the same here, and only the first one after a pause.
 """
 
 from __future__ import annotations
@@ -11,12 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import Final
 
 from planner.engine.awake import Waker
-from planner.engine.backends.base import Backend
-from planner.engine.calibration.pause import after_pause
+from planner.engine.backends.base import Backend, DeviceBuffer
+from planner.engine.calibration.pause import after_pause, at_once
+from planner.engine.ends import THREADS
 from planner.engine.kept import Kept
-from planner.engine.places import DevicePlace, Place
+from planner.engine.memory import LentBuffer
+from planner.engine.places import DevicePlace, HostPlace, Place
 from planner.engine.route import Rest, Route
 from planner.engine.strategies.base import Stage
 from planner.engine.team import Team
@@ -24,6 +31,9 @@ from planner.engine.terms import Terms
 from planner.engine.transfer import Line, Moved, Transfer
 from planner.engine.waits import Stop
 from planner.results import Hop
+
+CLEARED: Final = 0xA5
+"""What every byte of a target is set to before each run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +63,8 @@ class Once:
     waker
         Wakes its engines before each run; `None` is a run after a pause.
     before
-        What is done before each run and not timed: it leaves bytes and caches as a plan's run
-        finds them.
+        What is done before each run and not timed, behind the clearing of a GPU's target: it leaves
+        bytes and caches as a plan's run finds them.
     took
         What of a run is asked for; its seconds unless told otherwise.
 
@@ -85,6 +95,7 @@ class Once:
             workers=1,
             coupled=False,
         )
+        self._cleared = _target_of(move)
         route = Route((hop,), move.stages, (0,) * len(move.stages), move.rests)
         line = Line("calibration", move.size, (route,), move.source, move.target)
         stop = Stop()
@@ -96,9 +107,12 @@ class Once:
     def __call__(self) -> float:
         """Run it, in a thread of its own as flows have it."""
         self._backend.attach(self._gpu)  # other cells of this thread use other GPUs
+        if self._cleared is not None:
+            self._backend.fill(self._cleared, CLEARED)
         self._before()
+        begin = after_pause if self._waker is None else at_once
         try:
-            return after_pause(self._backend, self._gpu, self._go, self._wake)
+            return begin(self._backend, self._gpu, self._go, self._wake)
         finally:
             begun = perf_counter()
             self._transfer.give_back()  # another cell may register the same memory
@@ -115,3 +129,20 @@ class Once:
         """Give lane and memory back."""
         self._transfer.close()
         self._team.close()
+
+
+def cleared(place: HostPlace, size: int) -> None:
+    """Set the first bytes of a target in host memory, by as many threads as a plan has for it."""
+    block = LentBuffer(place.buffer.address, min(size, place.buffer.size), lambda: None)
+    block.fill(CLEARED, THREADS)
+    block.close()
+
+
+def _target_of(move: Move) -> DeviceBuffer | None:
+    """What of a GPU's memory the movement writes, `None` where it goes elsewhere."""
+    target = move.target
+    if not isinstance(target, DevicePlace) or target.buffer is None:
+        return None
+    size = move.size if target.touched is None else target.touched.size
+    whole = target.buffer
+    return DeviceBuffer(whole.gpu, whole.address, min(size, whole.size))

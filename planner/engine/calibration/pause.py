@@ -19,7 +19,18 @@ def after_pause(
     run: Callable[[], float],
     wake: Callable[[], None] | None = None,
 ) -> float:
-    """What `run` answers in a new thread that has reached the GPU, whose link was idle before.
+    """The same as `at_once` after a pause in which the link was idle."""
+    sleep(PAUSE)
+    return at_once(backend, gpu, run, wake)
+
+
+def at_once(
+    backend: Backend,
+    gpu: int,
+    run: Callable[[], float],
+    wake: Callable[[], None] | None = None,
+) -> float:
+    """What `run` answers in a new thread that has reached the GPU.
 
     With `wake` that has been called right before, in the same thread, as before every sample of a
     plan but its first (`engine/awake.py`).
@@ -31,7 +42,6 @@ def after_pause(
             wake()
         return run()
 
-    sleep(PAUSE)
     backend.start_clock()
     with ThreadPoolExecutor(1, "calibration") as pool:
         return pool.submit(work).result()

@@ -10,6 +10,7 @@ from planner.engine.backends.host import HostBackend
 from planner.engine.calibration.copies import Walk
 from planner.engine.calibration.device import DeviceBench
 from planner.engine.calibration.lone import SIZE, Lone, cells, rested
+from planner.engine.calibration.once import CLEARED
 from planner.engine.calibration.pause import PAUSE, after_pause
 from planner.engine.calibration.rounds import Cell
 
@@ -99,3 +100,46 @@ def test_an_error_in_the_run_comes_to_the_caller() -> None:
     with pytest.raises(ValueError, match="no copy"):
         after_pause(backend, 0, fails)
     backend.close()
+
+
+def test_a_steady_run_comes_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = HostBackend()
+    bench = DeviceBench(backend, 1)
+    slept: list[float] = []
+    monkeypatch.setattr("planner.engine.calibration.pause.sleep", slept.append)
+    try:
+        pinned, device = bench.pinned(SIZE), bench.device(0, SIZE)
+        run = Lone(backend, 0, Walk(device, pinned))
+        slept.clear()
+        run.awake()
+        assert slept == []
+        run.asleep()
+        assert slept == [PAUSE]
+        run.close()
+    finally:
+        bench.close()
+        backend.close()
+
+
+def test_a_target_is_cleared_before_each_run() -> None:
+    # The source is copied over what the target was set to: were it not cleared, nothing would tell
+    # a run that moves nothing from one that moves its bytes.
+    backend = HostBackend()
+    bench = DeviceBench(backend, 1)
+    try:
+        plain, device = bench.pinned(2 * SIZE), bench.device(0, 2 * SIZE)
+        seen: list[tuple[bytes, bytes]] = []
+        for walk in (Walk(device, plain), Walk(plain, device)):
+            run = Lone(backend, 0, walk)
+            target = walk.target
+            assert target.view is not None
+            target.view[:] = bytes(2 * SIZE)
+            run.awake._go = lambda: 1.0  # type: ignore[method-assign]
+            run.awake()
+            seen.append((bytes(target.view[:SIZE]), bytes(target.view[SIZE:])))
+            run.close()
+        # What the run would have written, and no more.
+        assert seen == [(bytes([CLEARED]) * SIZE, bytes(SIZE))] * 2
+    finally:
+        bench.close()
+        backend.close()
