@@ -18,14 +18,17 @@ from planner.engine.calibration.copies import Walk
 from planner.engine.calibration.rounds import Cell
 
 MIB: Final = 1 << 20
-COPY: Final = 16 * MIB
-"""Bytes of one copy: nearly all rate."""
+COPY_S: Final = 5e-3
+"""Seconds of one copy. Between two of them an engine idles (20 us on one H200 machine, 6 % of 16
+MiB), and who issues them holds the driver's lock: with copies of 16 MiB two GPUs seemed to share
+102 GB/s, and flows of one copy each reached 109 (measured 2026-11-29)."""
+PROBE: Final = 16 * MIB
+"""Bytes of the copies that tell how many bytes that is."""
 BATCH: Final = 2
 """Copies that are issued together, so that the engine never waits for the next; at the least."""
 BATCH_S: Final = 15e-3
 """Seconds of a batch. Between two batches their thread wakes up and wants the interpreter's lock:
-with batches of two copies (1.2 ms) two H200s seemed to share 86 GB/s on their way, with 5 ms 102,
-and flows of 8 GB really reached 107."""
+with batches of 1.2 ms two H200s seemed to share 86 GB/s on their way, with 5 ms 102."""
 FULL: Final = 1.0
 """All of its time."""
 SHARED: Final = 0.98
@@ -40,23 +43,30 @@ class Load:
     bench: Bench
     gpu: int
     walk: Walk
+    size: int = field(default=0, init=False)
+    """Bytes of one copy, 0 until the first batch."""
     batch: int = field(default=0, init=False)
-
-    @property
-    def size(self) -> int:
-        """Bytes of one copy."""
-        return min(COPY, self.walk.target.size, self.walk.source.size)
+    """Copies of a batch."""
 
     def once(self) -> int:
         """Do a batch, wait for it, and tell how many bytes it had."""
         if not self.batch:
-            self._copy(BATCH)  # wakes the link
-            self.batch = max(BATCH, ceil(BATCH_S / (self._copy(BATCH) / BATCH)))
-        self._copy(self.batch)
+            self._fit()
+        self._copy(self.batch, self.size)
         return self.batch * self.size
 
-    def _copy(self, count: int) -> float:
-        return self.bench.copies(self.gpu, self.walk.pairs(count, self.size), self.size)
+    def _fit(self) -> None:
+        """Find out how large copies and batches are."""
+        room = min(self.walk.target.size, self.walk.source.size)
+        probe = min(PROBE, room)
+        self._copy(BATCH, probe)  # wakes the link
+        each = self._copy(BATCH, probe) / BATCH
+        copies = max(1, int(COPY_S / each))
+        self.size = min(room, copies * probe)
+        self.batch = max(BATCH, ceil(BATCH_S / (each * self.size / probe)))
+
+    def _copy(self, count: int, size: int) -> float:
+        return self.bench.copies(self.gpu, self.walk.pairs(count, size), size)
 
 
 class Background:

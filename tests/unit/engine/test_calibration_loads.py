@@ -1,0 +1,59 @@
+"""Loads that go on and on: how large their copies and batches are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+
+from planner.engine.calibration.bench import Bench, Block
+from planner.engine.calibration.copies import Walk
+from planner.engine.calibration.duplex import PROBE, Load, alone
+
+MIB = 1 << 20
+IDLE, RATE = 20e-6, 50e9
+
+
+@dataclass
+class _Block:
+    size: int
+    view: memoryview | None = None
+
+
+@dataclass
+class _Bench:
+    """Copies that take 20 us and their bytes at 50 GB/s; nothing moves."""
+
+    emulated: bool = True
+    asked: list[tuple[int, int]] = field(default_factory=list)
+
+    def copies(self, _gpu: int, pairs: Sequence[tuple[Block, int, Block, int]], size: int) -> float:
+        for target, at, source, begin in pairs:
+            assert at + size <= target.size
+            assert begin + size <= source.size
+        self.asked.append((len(pairs), size))
+        return len(pairs) * (IDLE + size / RATE)
+
+
+def _load(size: int) -> tuple[Load, _Bench]:
+    bench = _Bench()
+    return Load(cast("Bench", bench), 0, Walk(_Block(size), _Block(size))), bench
+
+
+def test_copies_are_long_beside_what_lies_between_them() -> None:
+    # 16 MiB take 20 + 335.5 us, so 14 of them fit into 5 ms; three such copies take 14.9 ms, so a
+    # batch of 15 ms has four. Between copies 20 us idle: 0.4 % of 4.7 ms.
+    load, bench = _load(1024 * MIB)
+    assert load.once() == 4 * 14 * PROBE
+    assert bench.asked == [(2, PROBE), (2, PROBE), (4, 14 * PROBE)]
+    assert load.size / RATE == pytest.approx(4.7e-3, rel=1e-2)
+
+
+def test_copies_are_no_larger_than_the_memory_and_found_once() -> None:
+    # 48 MiB: batches of 15 ms have ceil(15 / (3 * 0.3555)) = 15 copies.
+    load, bench = _load(48 * MIB)
+    assert load.once() == 15 * 48 * MIB
+    alone(load, 1e-9)
+    assert bench.asked[2:] == [(15, 48 * MIB)] * 3
