@@ -78,19 +78,23 @@ class Setup(_Strict):
     """What memory costs before the first byte moves; rates are bytes/s of memory made ready.
 
     `touch_fresh` and `touch_recycled` are the first touch by all workers together of memory that
-    the guest has never used, and of memory that it has used before. `register` pins touched memory
-    in place, `unregister` undoes it, `unregister_file` for pieces of a file's mapping. `host_alloc`
-    allocates, touches and pins in one driver call. `map_latency` is mapping a file, `map_touch` the
-    touch of a cached file's mapping (minor page faults), which threads take in turn. A flow's
-    workers take `start` for the first, `worker` for each other one and `lane` for each stream with
-    its events, and `ready` is what the program does between these steps before the first byte;
-    `workers` is all of it for a pool with a ring, where only the whole is known. `wake` is what
-    each worker after the first adds to every run until all are at it.
+    the guest has never used, and of memory that it has used before; `touch_worker` is what one
+    worker alone touches of a ring, which is all of the pace where few of them make one. `register`
+    pins touched memory in place, `register_ring` does so with a ring, which lies in huge pages
+    where there are any, `unregister` undoes it, `unregister_file` for pieces of a file's mapping.
+    `host_alloc` allocates, touches and pins in one driver call. `map_latency` is mapping a file,
+    `map_touch` the touch of a cached file's mapping (minor page faults), which threads take in
+    turn. A flow's workers take `start` for the first, `worker` for each other one and `lane` for
+    each stream with its events, and `ready` is what the program does between these steps before the
+    first byte; `workers` is all of it for a pool with a ring, where only the whole is known. `wake`
+    is what each worker after the first adds to every run until all are at it.
     """
 
     touch_fresh: BytesPerSecond | None = None
     touch_recycled: BytesPerSecond | None = None
+    touch_worker: BytesPerSecond | None = None
     register_rate: Annotated[BytesPerSecond | None, Field(alias="register")] = None
+    register_ring: BytesPerSecond | None = None
     register_latency: Seconds = 0.0
     unregister: BytesPerSecond | None = None
     unregister_file: BytesPerSecond | None = None

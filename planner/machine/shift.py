@@ -107,7 +107,9 @@ class _Shift:
         rates = (
             "touch_fresh",
             "touch_recycled",
+            "touch_worker",
             "register_rate",
+            "register_ring",
             "unregister",
             "unregister_file",
             "register_file",

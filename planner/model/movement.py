@@ -227,14 +227,24 @@ def ring_setup(
 ) -> tuple[SetupStep, ...]:
     """Making a ring: workers start, touch their own slots together and register them.
 
-    They are woken for it one after another, which is most of the time of a small ring. A
-    write-combined ring only the driver can allocate, which touches it with one thread.
+    They are woken for it one after another, which is most of the time of a small ring, and a few of
+    them touch no more than each can alone. A write-combined ring only the driver can allocate,
+    which touches it with one thread.
     """
     setup = host.setup
     start = step(START, 0, None, setup.workers)
     if combined and setup.host_alloc is not None:
         return steps(start, step("allocate the write-combined ring", ring, setup.host_alloc))
-    return steps(start, *_pinned(setup, ring, "ring", (workers - 1) * setup.wake))
+    if setup.register_rate is None and setup.host_alloc is not None:
+        return steps(start, *_pinned(setup, ring, "ring"))
+    alone = None if setup.touch_worker is None else workers * setup.touch_worker
+    touched = min((rate for rate in (first_touch(setup), alone) if rate), default=None)
+    pinned = setup.register_ring or setup.register_rate
+    return steps(
+        start,
+        step("touch the ring", ring, touched, (workers - 1) * setup.wake),
+        step("register the ring", ring, pinned, setup.register_latency),
+    )
 
 
 def buffer_setup(host: Ram, size: int, *, pinned: bool) -> tuple[SetupStep, ...]:
@@ -244,14 +254,11 @@ def buffer_setup(host: Ram, size: int, *, pinned: bool) -> tuple[SetupStep, ...]
     return steps(step("touch the buffer", size, first_touch(host.setup)))
 
 
-def _pinned(setup: Setup, size: int, what: str, woken: float = 0.0) -> tuple[SetupStep | None, ...]:
-    """Pinned memory: touched by all and registered, or the driver's own where that is all known.
-
-    `woken` are seconds until all are at it.
-    """
+def _pinned(setup: Setup, size: int, what: str) -> tuple[SetupStep | None, ...]:
+    """Pinned memory: touched by all and registered, or the driver's own where that is all known."""
     if setup.register_rate is None and setup.host_alloc is not None:
         return (step(f"allocate the pinned {what}", size, setup.host_alloc),)
     return (
-        step(f"touch the {what}", size, first_touch(setup), woken),
+        step(f"touch the {what}", size, first_touch(setup)),
         step(f"register the {what}", size, setup.register_rate, setup.register_latency),
     )

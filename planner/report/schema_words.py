@@ -149,6 +149,8 @@ _MACHINE: Final[dict[str, tuple[str, Any]]] = {
     "Remote.kind": ("A place on another computer", "remote"),
     "*.touch_fresh": ("Bytes/s of the first touch of memory that is new to the guest", "3GB/s"),
     "*.touch_recycled": ("Bytes/s of the first touch of memory that was used before", "12GB/s"),
+    "*.touch_worker": ("Bytes/s that one worker alone touches of a new ring", "4.5GB/s"),
+    "*.register_ring": ("Bytes/s of pinning a touched ring in place", "40GB/s"),
     "*.register": ("Bytes/s of pinning touched memory in place", "30GB/s"),
     "*.unregister": ("Bytes/s of giving that back", "60GB/s"),
     "*.unregister_file": ("Bytes/s of giving pieces of a file's mapping back", "110GB/s"),

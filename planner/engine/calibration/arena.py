@@ -101,23 +101,26 @@ class Arena:
         gpu, walk = self.walk_of(name)
         return list(copies.cells(self.bench, gpu, name, walk, (alone, queued)))
 
-    def lone_cells(self, name: str) -> list[Cell]:
+    def lone_cells(self, name: str, machine: Machine) -> list[Cell]:
         """The cells of one copy by a run of its own, for the curve of that name."""
         gpu, walk = self.walk_of(name)
-        run = lone.Lone(self.bench.backend, gpu, walk)
+        run = lone.Lone(self.bench.backend, machine, gpu, walk)
         self.undo.callback(run.close)
         return lone.cells(name, run)
 
-    def ordinary(self, gpu: int) -> Pageable:
+    def ordinary(self, gpu: int, machine: Machine) -> Pageable:
         """The driver's copies of ordinary memory."""
         device = self.devices[gpu]
-        return Pageable(self.bench, gpu, self.pageable, device, self.pinned, self.undo)
+        return Pageable(self.bench, machine, gpu, self.pageable, device, self.pinned, self.undo)
 
-    def ready_cell(self, machine: Machine) -> Cell:
-        """The cell of what a flow takes before its first byte, beside its other setup."""
-        name = f"h2d{min(self.devices)}"
-        _, walk = self.walk_of(name)
-        return Cell(("setup", "ready", lone.SIZE), first.First(self.bench.backend, machine, walk))
+    def first_cells(self, machine: Machine) -> list[Cell]:
+        """What a flow takes before its first byte: its worker's start, and what has no name."""
+        gpu, walk = self.walk_of(f"h2d{min(self.devices)}")
+        run = first.First(self.bench.backend, machine, gpu, walk)
+        return [
+            Cell(("setup", "ready", run.size), run.ready),
+            Cell(("setup", "workers", 1), run.started),
+        ]
 
     def refinement(self) -> copies.Refinement:
         """What looks for sizes between those of curves."""

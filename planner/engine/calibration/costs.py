@@ -37,6 +37,8 @@ WAKES: Final = 7
 """Such runs in one sample: threads are late by chance, so a median needs several."""
 WAKE_COUNTS: Final = 3
 """Numbers of workers whose waking is timed: the largest ones, where it counts."""
+ALONE: Final = 32 * MIB
+"""Bytes that one worker touches alone: 7 ms at 4.5 GB/s."""
 MAPPED: Final = 256 * MIB
 """Bytes of a cached file that are mapped: minor faults of 256 MiB take some 30 ms."""
 
@@ -51,11 +53,21 @@ class Costs:
     size: int
     file: Path
 
-    def touch(self) -> float:
-        """Seconds in which all workers together touch `size` bytes of new memory."""
+    def ring(self) -> tuple[float, float]:
+        """Seconds in which all workers together touch a new ring, and of pinning it."""
         ring = Ring(self.team.size, 1, max(1, self.size // self.team.size))
         try:
-            return timed(lambda: self.team.run(ring.touch))
+            touched = timed(lambda: self.team.run(ring.touch))
+            pinned, _ = self.register(ring.buffer)
+            return touched, pinned
+        finally:
+            ring.close()
+
+    def touch_alone(self, size: int) -> float:
+        """Seconds in which one worker touches a new ring of its own."""
+        ring = Ring(1, 1, size)
+        try:
+            return timed(lambda: ring.touch(0))
         finally:
             ring.close()
 
@@ -168,7 +180,11 @@ class Costs:
             cell.also.append(pair[1])
             return pair[0]
 
-        yield Cell(("setup", "touch", self.size), self.touch, threads=self.team.size)
+        touched = Cell(("setup", "touch", self.size), None, threads=self.team.size)
+        touched.run = lambda: both(touched, self.ring())
+        yield touched
+        alone = min(ALONE, self.size)
+        yield Cell(("setup", "touch_worker", alone), partial(self.touch_alone, alone))
         pinned = Cell(("setup", "register", self.size), None)
         pinned.run = lambda: both(pinned, self.register(buffer))
         yield pinned
@@ -176,7 +192,7 @@ class Costs:
             ("setup", "register", PAGE),
             lambda: middle(self.register(small)[0] for _ in range(CALLS)),
         )
-        for count in sorted({1, self.team.size}):
+        if (count := self.team.size) > 1:  # a single one is a first flow's (`first.py`)
             yield Cell(("setup", "workers", count), partial(self.start_workers, count), count)
         yield Cell(("setup", "lane", self.team.size), self.open_lane, self.team.size)
         for count in worker_counts(self.team.size)[-WAKE_COUNTS:]:
@@ -216,6 +232,8 @@ def setup_of(cells: Sequence[Cell]) -> Setup:
         latency = min(latency, found.median / 2)
         rates["register"] = _rate(size, found.median - latency)
         rates["unregister"] = _rate(size, undone or 0.0)
+    if "touch" in seen and (pinned := seen["touch"][2]) is not None:
+        rates["register_ring"] = _rate(seen["touch"][0], pinned - min(latency, pinned / 2))
     if "map" in seen:
         size, found, pinned = seen["map"]
         rates["map_touch"] = _rate(size, found.median)
@@ -225,7 +243,9 @@ def setup_of(cells: Sequence[Cell]) -> Setup:
     return Setup(
         touch_fresh=rates.get("fresh"),
         touch_recycled=rates.get("touch"),
+        touch_worker=rates.get("touch_worker"),
         register_rate=rates.get("register"),
+        register_ring=rates.get("register_ring"),
         register_latency=latency,
         unregister=rates.get("unregister"),
         unregister_file=_undone(cells),

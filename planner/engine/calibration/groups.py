@@ -104,15 +104,17 @@ class Plan:
 
             def pinned(gpu: int = gpu) -> list[Cell]:
                 found: list[Cell] = []
+                machine = self.machine()
                 for way in ("h2d", "d2h"):
                     found += arena.curve_cells(f"{way}{gpu}", scope.alone, scope.queued)
-                    found += arena.lone_cells(f"{way}{gpu}")
+                    found += arena.lone_cells(f"{way}{gpu}", machine)
                 return found
 
             def pageable(gpu: int = gpu) -> list[Cell]:
+                ordinary = arena.ordinary(gpu, self.machine())
                 found: list[Cell] = []
                 for way in WAYS:
-                    found += arena.ordinary(gpu).cells(way, scope.pageable, scope.hot)
+                    found += ordinary.cells(way, scope.pageable, scope.hot)
                 return found
 
             def both(gpu: int = gpu) -> list[Cell]:
@@ -224,11 +226,12 @@ class Plan:
         gpu, scope = self.gpus[k], self.arena.scope
 
         def make() -> list[Cell]:
+            machine = self.machine()
             return [
-                *([] if k else [self.arena.ready_cell(self.machine())]),
+                *([] if k else self.arena.first_cells(machine)),
                 *allocation_cells(self.device, gpu),
                 *self.arena.curve_cells(f"local{gpu}", scope.peer, scope.queued),
-                *self.arena.lone_cells(f"local{gpu}"),
+                *self.arena.lone_cells(f"local{gpu}", machine),
             ]
 
         weight = self._weight("gpu", len(self.gpus))
@@ -302,10 +305,11 @@ class Plan:
                     if kind == "peer":
                         self.device.open_peer(one, other)
                     found: list[Cell] = []
+                    machine = self.machine()
                     for a, b in ((one, other), (other, one)):
                         name = f"{kind}{a}-{b}"
                         found += self.arena.curve_cells(name, scope.peer, scope.queued)
-                        found += self.arena.lone_cells(name)
+                        found += self.arena.lone_cells(name, machine)
                     return found
 
                 yield Group(

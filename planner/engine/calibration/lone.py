@@ -1,9 +1,10 @@
-"""One copy as a run of the engine does it, awake and after a pause: what is beside the copy.
+"""One copy as a run of the engine does it, awake and as a flow's first: what is beside the copy.
 
 Curves are of copies back to back. A run of one copy takes longer: its thread is new, and the caller
-makes its chunks, notes and waits (the overhead of a curve). After a pause what it executes is in no
-cache, and the link has idled (`idle`). Both cost the same whatever the size, so one size tells
-them: what its run takes longer than the curve says, and what it takes longer after a pause.
+makes its chunks, notes and waits (the overhead of a curve). The first run of a flow finds what it
+executes in no cache, its stream unused and its link idle (`idle`). Both cost the same whatever the
+size, so one size tells them: what its run takes longer than the curve says, and what the first one
+takes longer than that.
 """
 
 from __future__ import annotations
@@ -15,24 +16,24 @@ from planner.engine.awake import Waker
 from planner.engine.backends.base import Backend, DeviceBuffer
 from planner.engine.calibration.copies import Walk, curve_of
 from planner.engine.calibration.device import Memory, engine_for
+from planner.engine.calibration.first import SIZE, First
 from planner.engine.calibration.once import Move, Once, cleared
 from planner.engine.calibration.rounds import Cell
 from planner.engine.memory import HostBuffer, copy_memory
 from planner.engine.places import DevicePlace, HostPlace, Place
 from planner.engine.strategies.host_gpu import driver, engine
 from planner.machine.curve import Curve
+from planner.machine.schema import Machine
 
-SIZE: Final = 256 << 10
-"""Bytes of the copy: 5 us at 55 GB/s, so that a rate that is 10 % off changes nothing."""
 SWEPT: Final = 4 << 20
 """Bytes copied by the CPU before each, as much as the private caches of a core hold: between two
 runs of a plan bytes are verified, and sources written."""
 
 
 class Lone:
-    """A movement of one small copy, made ready to be run `asleep` and `awake`."""
+    """A movement of one small copy: made ready to be run `awake`, and by a new flow (`asleep`)."""
 
-    def __init__(self, backend: Backend, gpu: int, walk: Walk) -> None:
+    def __init__(self, backend: Backend, machine: Machine, gpu: int, walk: Walk) -> None:
         target, source = cast("Memory", walk.target), cast("Memory", walk.source)
         self.size = min(SIZE, target.size, source.size)
         kind = engine_for(gpu, target, source)
@@ -44,12 +45,11 @@ class Lone:
         self._waker = Waker(backend)
         self._swept = HostBuffer(2 * SWEPT)
         self._swept.touch()
-        self.asleep = Once(backend, gpu, move, None, self._sweep)
-        """Its run after a pause."""
+        self.asleep = First(backend, machine, gpu, walk, self._sweep)
+        """The first run of a flow of its own, after a pause."""
         self.awake = Once(backend, gpu, move, self._waker, self._sweep)
         """Its run with the engine woken right before."""
-        for run in (self.asleep, self.awake):
-            run()  # the first run pays for what is made once
+        self.awake()  # the first run pays for what is made once
 
     def _sweep(self) -> None:
         address = self._swept.address
@@ -60,7 +60,6 @@ class Lone:
     def close(self) -> None:
         """Give lanes and memory back."""
         self._waker.close()
-        self.asleep.close()
         self.awake.close()
         self._swept.close()
 
@@ -75,7 +74,7 @@ def cells(name: str, run: Lone) -> list[Cell]:
     """The cells of the lone copy of a curve."""
     return [
         Cell(("awake", name, run.size), run.awake),
-        Cell(("idle", name, run.size), run.asleep),
+        Cell(("idle", name, run.size), run.asleep.moved),
     ]
 
 

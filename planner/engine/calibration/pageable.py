@@ -20,13 +20,15 @@ from planner.engine.awake import Waker
 from planner.engine.backends.base import DeviceBuffer
 from planner.engine.caches import THREADS, enough, sweep
 from planner.engine.calibration.bench import Way
+from planner.engine.calibration.copies import Walk
 from planner.engine.calibration.device import DeviceBench, Memory
-from planner.engine.calibration.lone import SIZE
+from planner.engine.calibration.first import SIZE, First
 from planner.engine.calibration.once import Move, Once
 from planner.engine.calibration.rounds import Cell
 from planner.engine.pattern import Pattern
 from planner.engine.places import DevicePlace, HostPlace
 from planner.engine.strategies.host_gpu import INTO_GPU, OUT_OF_GPU
+from planner.machine.schema import Machine
 
 WRITTEN: Final = Pattern(3)
 """What hot memory was just written with."""
@@ -37,6 +39,7 @@ class Pageable:
     """The copies of one GPU; `through` is memory that may be written between two runs."""
 
     bench: DeviceBench
+    machine: Machine
     gpu: int
     host: Memory
     device: Memory
@@ -44,7 +47,7 @@ class Pageable:
     undo: ExitStack
 
     def cells(self, way: Way, cold: Sequence[int], hot: Sequence[int]) -> Iterator[Cell]:
-        """Copies of these sizes one way, and a hot one after a pause."""
+        """Copies of these sizes one way, and a hot one by a new flow."""
         name = f"{way}_pageable{self.gpu}"
         room = min(self.host.size, self.device.size)
         waker = Waker(self.bench.backend)
@@ -57,11 +60,14 @@ class Pageable:
             if size <= room:
                 run = self._run(way, size, waker, partial(self._written, size))
                 yield Cell((f"{name}_hot", "alone", size), run, THREADS, waits=True)
+        inward = way == "h2d"
+        walk = Walk(self.device, self.host) if inward else Walk(self.host, self.device)
         size = min(SIZE, room)
-        run = self._run(way, size, None, partial(self._written, size))
-        yield Cell(("idle", name, size), run, THREADS, waits=True)
+        written = partial(self._written, size)
+        first = First(self.bench.backend, self.machine, self.gpu, walk, written)
+        yield Cell(("idle", name, first.size), first.moved, THREADS, waits=True)
 
-    def _run(self, way: Way, size: int, waker: Waker | None, before: Callable[[], None]) -> Once:
+    def _run(self, way: Way, size: int, waker: Waker, before: Callable[[], None]) -> Once:
         host = HostPlace(self.host.owner)
         device = DevicePlace(self.gpu, DeviceBuffer(self.gpu, self.device.address, size))
         if way == "h2d":

@@ -134,7 +134,8 @@ class Bound:
     """A movement's two ends, its ring, and its chunks; shared by all workers.
 
     `terms` say how the GPU uses the bytes, `room` how many bytes each worker may register as it
-    goes (`None` where nothing bounds it), `tally` what all of them have registered.
+    goes (`None` where nothing bounds it), `tally` what all of them have registered. `places` are
+    where chunks lie in files, found once for all workers under the `guard`.
     """
 
     backend: Backend
@@ -147,6 +148,8 @@ class Bound:
     terms: Terms = field(default_factory=Terms)
     room: int | None = None
     tally: Tally = field(default_factory=Tally)
+    places: list[tuple[int, int]] | None = None
+    guard: Lock = field(default_factory=Lock)
 
 
 @dataclass(slots=True)

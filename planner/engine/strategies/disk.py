@@ -31,7 +31,14 @@ def _views(bound: Bound, hands: Hands, *, room: int = 0) -> Callable[[int, int],
 
 
 def _places(bound: Bound) -> list[tuple[int, int]]:
-    """File descriptor and offset in its file of each chunk."""
+    """File descriptor and offset in its file of each chunk; whoever comes first finds them."""
+    with bound.guard:
+        if bound.places is None:
+            bound.places = _places_of(bound)
+        return bound.places
+
+
+def _places_of(bound: Bound) -> list[tuple[int, int]]:
     if not isinstance(bound.source, FilePlace):
         raise TypeError("a read needs a file as its source")
     ranges = bound.source.ranges

@@ -9,10 +9,12 @@ import pytest
 from planner.engine.backends.host import HostBackend
 from planner.engine.calibration.copies import Walk
 from planner.engine.calibration.device import DeviceBench
-from planner.engine.calibration.lone import SIZE, Lone, cells, rested
+from planner.engine.calibration.first import SIZE
+from planner.engine.calibration.lone import Lone, cells, rested
 from planner.engine.calibration.once import CLEARED
 from planner.engine.calibration.pause import PAUSE, after_pause
 from planner.engine.calibration.rounds import Cell
+from tests.helpers.machines import one_gpu
 
 
 def _cell(*key: object, value: float) -> Cell:
@@ -77,7 +79,7 @@ def test_it_runs_the_engine_s_own_movement_each_way() -> None:
             assert source.view is not None
             assert target.view is not None
             source.view[:] = bytes([number]) * SIZE
-            run = Lone(backend, 0, Walk(target, source))
+            run = Lone(backend, one_gpu(), 0, Walk(target, source))
             for made in cells(name, run):
                 target.view[:] = bytes(SIZE)
                 begun = perf_counter()
@@ -109,11 +111,11 @@ def test_a_steady_run_comes_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("planner.engine.calibration.pause.sleep", slept.append)
     try:
         pinned, device = bench.pinned(SIZE), bench.device(0, SIZE)
-        run = Lone(backend, 0, Walk(device, pinned))
+        run = Lone(backend, one_gpu(), 0, Walk(device, pinned))
         slept.clear()
         run.awake()
         assert slept == []
-        run.asleep()
+        run.asleep.moved()
         assert slept == [PAUSE]
         run.close()
     finally:
@@ -130,7 +132,7 @@ def test_a_target_is_cleared_before_each_run() -> None:
         plain, device = bench.pinned(2 * SIZE), bench.device(0, 2 * SIZE)
         seen: list[tuple[bytes, bytes]] = []
         for walk in (Walk(device, plain), Walk(plain, device)):
-            run = Lone(backend, 0, walk)
+            run = Lone(backend, one_gpu(), 0, walk)
             target = walk.target
             assert target.view is not None
             target.view[:] = bytes(2 * SIZE)

@@ -9,8 +9,9 @@ import pytest
 from planner.engine.awake import Waker
 from planner.engine.backends.host import HostBackend
 from planner.engine.calibration.device import DeviceBench
-from planner.engine.calibration.lone import SIZE
+from planner.engine.calibration.first import SIZE
 from planner.engine.calibration.pageable import Pageable
+from tests.helpers.machines import one_gpu
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -28,7 +29,7 @@ def test_runs_move_their_bytes_cold_and_hot(way: str, monkeypatch: pytest.Monkey
     undo = ExitStack()
     try:
         host, device, through = bench.pageable(MIB), bench.device(0, MIB), bench.pinned(MIB)
-        made = Pageable(bench, 0, host, device, through, undo)
+        made = Pageable(bench, one_gpu(), 0, host, device, through, undo)
         found = list(made.cells("h2d" if way == "h2d" else "d2h", (MIB, 4 * MIB), (64 * KIB,)))
         name = f"{way}_pageable0"
         # 4 MiB fit into neither buffer.

@@ -107,7 +107,8 @@ def test_setup_is_made_of_its_cells() -> None:
     found = costs.setup_of(
         [
             _cell("setup", "fresh", size, value=0.1),
-            _cell("setup", "touch", size, value=0.05),
+            _cell("setup", "touch", size, value=0.05, also=0.0051),
+            _cell("setup", "touch_worker", 32 * MIB, value=0.008),
             _cell("setup", "register", size, value=0.0101, also=0.005),
             _cell("setup", "register", 4096, value=0.0001),
             _cell("setup", "workers", 1, value=0.0001),
@@ -120,6 +121,9 @@ def test_setup_is_made_of_its_cells() -> None:
     )
     assert found.touch_fresh == pytest.approx(size / 0.1)
     assert found.touch_recycled == pytest.approx(size / 0.05)
+    assert found.touch_worker == pytest.approx(32 * MIB / 0.008)
+    # The ring's registration has the same 0.1 ms in it.
+    assert found.register_ring == pytest.approx(size / 0.005)
     assert found.register_latency == pytest.approx(0.0001)
     assert found.register_rate == pytest.approx(size / 0.01)
     assert found.unregister == pytest.approx(size / 0.005)

@@ -58,11 +58,13 @@ def test_the_calibration_runs_a_flow_of_its_own_each_time() -> None:
         pinned, device = bench.pinned(MIB), bench.device(0, MIB)
         assert pinned.view is not None
         assert device.view is not None
-        first = First(backend, one_gpu(), Walk(device, pinned))
-        for value in (1, 2):
+        first = First(backend, one_gpu(), 0, Walk(device, pinned))
+        for value, told in enumerate((first.moved, first.ready, first.started), start=1):
             pinned.view[:] = bytes([value]) * MIB
-            assert first() > 0
+            assert told() > 0
             assert bytes(device.view[:1024]) == bytes([value]) * 1024
+        # As much as the flow has, and no more: the rest is what the block was made with.
+        assert bytes(device.view[first.size :]) == bytes([1]) * (MIB - first.size)
     finally:
         bench.close()
         backend.close()

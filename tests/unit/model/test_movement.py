@@ -38,6 +38,23 @@ def test_the_workers_of_a_ring_are_woken_to_touch_it() -> None:
         assert found["touch the ring"] == pytest.approx(0.25e-3 + woken)
 
 
+def test_few_workers_touch_no_more_of_a_ring_than_each_can() -> None:
+    # All of them touch 40 GB/s, one alone 5: 1 GB takes three workers 1/15 s, and sixteen 1/40 s.
+    made = host(touch_fresh=40e9, touch_worker=5e9, register=1e18)
+    for workers, seconds in ((1, 1 / 5), (3, 1 / 15), (8, 1 / 40), (16, 1 / 40)):
+        found = {s.name: s.duration_s for s in ring_setup(made, GB, workers)}
+        assert found["touch the ring"] == pytest.approx(seconds)
+    # A buffer is touched by more threads than that, whoever moves its bytes.
+    assert buffer_setup(made, GB, pinned=False)[0].duration_s == pytest.approx(1 / 40)
+
+
+def test_a_ring_in_huge_pages_is_registered_at_its_own_pace() -> None:
+    # 1 GB at 40 GB/s for a ring, at 20 for other memory.
+    made = host(touch_fresh=1e18, register=20e9, register_ring=40e9)
+    assert ring_setup(made, GB)[-1].duration_s == pytest.approx(0.025)
+    assert buffer_setup(made, GB, pinned=True)[-1].duration_s == pytest.approx(0.05)
+
+
 def test_recycled_memory_stands_in_where_fresh_is_unknown() -> None:
     made = host(touch_recycled=5e9, register=1e18)
     assert sum(s.duration_s for s in ring_setup(made, GB)) == pytest.approx(0.2)
