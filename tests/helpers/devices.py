@@ -21,10 +21,9 @@ from planner.engine.backends.base import Engine
 from planner.engine.backends.cuda import CudaBackend
 from planner.engine.memory import HostBuffer
 from planner.engine.touch import Touch
+from tests.helpers.first_use import SLACK
 from tests.helpers.machines import MIB
 
-SLACK = 4 * MIB
-"""What the driver may keep for itself (its pages are 2 MiB) after everything was given back."""
 PATIENCE_S = 5.0
 """How long memory may take to come back. The driver gives pages of managed memory back after the
 call that frees them: 64 to 126 MiB were missing right after tests of 64 MiB, and there again a test
@@ -57,12 +56,14 @@ def free_bytes(gpu: int) -> int:
 
 
 def nudge(gpu: int) -> None:
-    """Let the driver finish what it put off."""
+    """Let the driver finish what it put off; memory that peers reach waits for them, too."""
     import cupy
 
     runtime = cupy.cuda.runtime
+    for each in range(runtime.getDeviceCount()):
+        with cupy.cuda.Device(each):
+            runtime.deviceSynchronize()
     with cupy.cuda.Device(gpu):
-        runtime.deviceSynchronize()
         runtime.free(runtime.malloc(NUDGE))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import chain, repeat
 
-from tests.helpers.devices import SLACK, missing
+from tests.helpers.devices import missing
+from tests.helpers.first_use import SLACK
 from tests.helpers.machines import MIB
 
 BEFORE = 1000 * MIB
