@@ -215,7 +215,7 @@ def _about(report: Any) -> dict[str, Any]:
         "notes": report.notes,
         "cached_bytes": report.buffered_bytes,
         "pinned_bytes": report.pinned_bytes,
-        "shape": {key: shape[key] for key in ("workers", "depth", "chunk_bytes")},
+        "shape": {key: shape[key] for key in ("workers", "depth", "chunk_bytes", "origin")},
     }
 
 

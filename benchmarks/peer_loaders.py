@@ -281,3 +281,24 @@ def find(loader: str, setting: str) -> Setting:
         if (entry.loader, entry.setting) == (loader, setting):
             return entry
     raise KeyError(f"{loader}, {setting}")
+
+
+def chosen_loaders(words: str, settings: str, cache: Cache) -> list[Setting]:
+    """The entries for a file in a state: those with one of the words in their names, if any.
+
+    Of `default` and `best` settings those that are asked for (`all`: both); the project always, and
+    a loader's default where no other setting is better for the state.
+    """
+    named = [word for word in words.split(",") if word]
+    there = [one for one in LOADERS if cache in one.caches]
+    bettered = {one.loader for one in there if one.kind == "best"}
+    return [
+        one
+        for one in there
+        if (not named or any(word in one.loader for word in named))
+        and (
+            one.loader == "planner"
+            or settings in ("all", one.kind)
+            or (settings == "best" and one.loader not in bettered)
+        )
+    ]

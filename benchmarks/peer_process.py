@@ -23,6 +23,7 @@ LOAD_S, SLOWEST = 20.0, 0.4e9
 """Seconds that a load may take, and beside them its bytes at this rate, below that of any disk."""
 END_S = 10.0
 """Seconds to leave after the end of the input."""
+SIGNAL = "was ended by signal"
 SAID = 4096
 """Bytes of the end of what a process has said, in which its last words are looked for."""
 
@@ -112,7 +113,7 @@ class Child:
         except subprocess.TimeoutExpired:
             self._process.kill()
             return "it closed its output and stayed"
-        how = f"its process was ended by signal {-code}" if code < 0 else f"it left with {code}"
+        how = f"its process {SIGNAL} {-code}" if code < 0 else f"it left with {code}"
         last = self._last_words()
         return f"{how}: {last}" if last else how
 

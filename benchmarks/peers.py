@@ -30,8 +30,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout not installed
 
 from benchmarks.checkpoints import Table, data_bytes, even_table, llama_7b, make
-from benchmarks.peer_loaders import LOADERS, Cache, Setting, find
-from benchmarks.peer_process import READY_S, Child, close_all, unpack
+from benchmarks.peer_loaders import Cache, Setting, chosen_loaders, find
+from benchmarks.peer_process import READY_S, SIGNAL, Child, close_all, unpack
 from benchmarks.peer_rows import Entrant, leading, show, show_standings, standings
 from benchmarks.pinned_watch import build
 from benchmarks.record import RESULTS, Clock, gpu_word, header, leave_on_sigterm, write
@@ -108,11 +108,11 @@ class Contest:
         self.watch: Path | None = None
         self._paces: dict[tuple[str, str, Cache], float] = {}
 
-    def start(self, setting: Setting) -> Child:
+    def start(self, setting: Setting, *, watched: bool = True) -> Child:
         """A loader's process; it is not ready yet."""
         site = [self.newer, *self.site] if setting.newer and self.newer else self.site
-        options = self.options
-        return Child(setting, options.device, site, options.python, watch=self.watch)
+        options, watch = self.options, self.watch if watched else None
+        return Child(setting, options.device, site, options.python, watch=watch)
 
     def check_watch(self, folder: Path) -> None:
         """Let one process count what is known; unless it comes out right, nobody's is counted."""
@@ -140,14 +140,7 @@ class Contest:
 
     def entrants(self, cache: Cache) -> list[Entrant]:
         """Loaders that are asked for, their processes started together."""
-        words = [word for word in self.options.loaders.split(",") if word]
-        chosen = [
-            one
-            for one in LOADERS
-            if cache in one.caches
-            and (not words or any(word in one.loader for word in words))
-            and (one.loader == "planner" or self.options.settings in ("all", one.kind))
-        ]
+        chosen = chosen_loaders(self.options.loaders, self.options.settings, cache)
         found: list[Entrant] = []
         try:
             found.extend(Entrant(one, self.start(one)) for one in chosen)
@@ -212,7 +205,20 @@ class Contest:
         found = entrant.child.load(path, max(1.0, self.clock.left()))
         if "failed" in found and self.clock.left() <= 0:
             found["failed"] = f"{SPENT} ({found['failed']})"
+        elif first and self.watch and SIGNAL in found.get("failed", ""):
+            # It may have been the counting: the load should not be lost to it.
+            found = self._unwatched(entrant, path, found["failed"])
         entrant.took(found)
+
+    def _unwatched(self, entrant: Entrant, path: Path, why: str) -> dict[str, Any]:
+        """The load in a new process, in which nothing is counted."""
+        close_all([entrant.child])
+        entrant.child = self.start(entrant.setting, watched=False)
+        reason = entrant.child.ready(min(READY_S, max(1.0, self.clock.left())))
+        if reason:
+            return {"failed": reason}
+        found = entrant.child.load(path, max(1.0, self.clock.left()))
+        return found | {"pinned_reason": f"while it was counted {why}"}
 
     def file(self, name: str, place: Path, table: Table) -> None:
         """All jobs of one file, which is made for them and removed."""

@@ -35,6 +35,7 @@ class SafetensorsStreamer:
     def get_tensors(self):
         word = open(self.path + ".do").read()
         if word == "raise": raise ValueError("no such tensor\\nmore")
+        if word == "crash" and sys.argv[4:]: os.kill(os.getpid(), 11)
         if word == "hang": time.sleep(600)
         if word == "die":
             print("out of luck", file=sys.stderr, flush=True)
@@ -145,6 +146,21 @@ def test_a_contest_writes_rows_with_their_reasons(tmp_path: Path, site: Path) ->
     }
     assert all(row["seconds"] is None for row in rows if row["loader"] != "planner")
     assert not (tmp_path / "model.safetensors").exists()
+
+
+def test_a_loader_that_crashes_while_it_is_counted_runs_without(tmp_path: Path, site: Path) -> None:
+    do(tmp_path / "model.safetensors", "crash")
+    found = contest(tmp_path, site, None)
+    found.watch = tmp_path / "none.so"  # that it is given is all that the loader looks at
+    found.file("small", tmp_path, even_table(10_000, 2))
+    (row,) = [
+        row
+        for row in told(tmp_path)["rows"]
+        if row["setting"] == "default" and "runai" in row["loader"]
+    ]
+    assert len(row["samples_s"]) == 1  # none of the tensors came, so there is no second load
+    assert row["reason"].startswith("differs from the file")
+    assert row["pinned_reason"] == "while it was counted its process was ended by signal 11"
 
 
 def test_a_budget_that_is_spent_makes_no_file(tmp_path: Path, site: Path) -> None:

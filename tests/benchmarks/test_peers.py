@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.checkpoints import data_bytes, even_table, header_of, llama_7b, make, read_header
-from benchmarks.peer_loaders import LOADERS, Setting, find
+from benchmarks.peer_loaders import LOADERS, Setting, chosen_loaders, find
 from benchmarks.peer_process import Child, unpack
 from benchmarks.peer_rows import Entrant, leading, standings
 from benchmarks.peers import prepare, tables
@@ -91,6 +91,18 @@ def test_every_loader_has_a_default_and_a_best_for_each_state() -> None:
         for cache in ("warm", "cold"):
             assert any(cache in s.caches for s in own), (loader, cache)
         assert len(own) >= 2
+
+
+def test_best_settings_are_defaults_where_nothing_is_better() -> None:
+    warm = {(s.loader, s.kind) for s in chosen_loaders("", "best", "warm")}
+    cold = {(s.loader, s.kind) for s in chosen_loaders("", "best", "cold")}
+    loaders = {s.loader for s in LOADERS}
+    assert {loader for loader, _ in warm} == {loader for loader, _ in cold} == loaders
+    assert {loader for loader, kind in warm if kind == "default"} == {"planner"}
+    # They read around the cache of their own accord.
+    direct = {"planner", "fastsafetensors", "instanttensor", "runai-model-streamer"}
+    assert {loader for loader, kind in cold if kind == "default"} == direct
+    assert [s.loader for s in chosen_loaders("kvikio", "default", "warm")] == ["kvikio"]
 
 
 class Still:
