@@ -76,7 +76,7 @@ class Style:
 
         A name or a path may hold what a terminal would obey: that is shown, and does nothing.
         """
-        text = _OBEYED.sub("\N{REPLACEMENT CHARACTER}", text)
+        text = _OBEYED.sub("\ufffd", text)
         if self.unicode or text.isascii():
             return text
         spelled = "".join(_ASCII.get(character, character) for character in text)
