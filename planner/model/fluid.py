@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from planner.machine.schema import Machine
+from planner.machine.schema import Machine, Port
 from planner.model.known import trace as follow
 from planner.model.movement import Movement
 from planner.model.pipeline import Stage
@@ -171,30 +171,30 @@ def engine_weight(machine: Machine, resource: str) -> float:
     return (ahead if way == "forward" else back) / max(ahead, back)
 
 
+def _at_ports(machine: Machine, link: str, start: str) -> Iterator[tuple[str, Port, bool]]:
+    """The ports of a link by name, and whether what leaves `start` goes away from the port."""
+    wire = machine.links[link]
+    near = 0 if start == wire.ends[0] else 1
+    for end, name in enumerate(wire.ports or ()):
+        if name is not None:
+            yield name, machine.ports[name], end == near
+
+
 def _ports(machine: Machine, link: str, start: str) -> Iterator[tuple[str, float]]:
     """The shared ports that a byte passes on its way through a link from `start`."""
-    wire = machine.links[link]
-    leaves, enters = wire.ports or (None, None)
-    if start != wire.ends[0]:
-        leaves, enters = enters, leaves
-    if leaves is not None and machine.ports[leaves].forward:
-        yield f"{leaves}.forward", machine.ports[leaves].forward or 1.0
-    if enters is not None and machine.ports[enters].backward:
-        yield f"{enters}.backward", machine.ports[enters].backward or 1.0
+    for name, port, away in _at_ports(machine, link, start):
+        rate = port.forward if away else port.backward
+        if rate:
+            yield f"{name}.{'forward' if away else 'backward'}", rate
 
 
 def _crossing(machine: Machine, link: str, start: str) -> float:
     """Share of a link's capacity from `start` on that the others of its port take, all at work."""
-    wire = machine.links[link]
     taken = 0.0
-    for end, name in zip(wire.ends, wire.ports or (), strict=False):
-        if name is None:
-            continue
-        port = machine.ports[name]
-        share = port.forward_across if start == end else port.backward_across
+    for name, port, away in _at_ports(machine, link, start):
+        share = port.forward_across if away else port.backward_across
         if share:
-            others = sum(name in (its.ports or ()) for its in machine.links.values()) - 1
-            taken += share * others
+            taken += share * len(_others(machine, name, link))
     return taken
 
 
@@ -203,22 +203,20 @@ def _across(machine: Machine, link: str, start: str) -> Iterator[tuple[str, floa
 
     Seconds a byte of their opposite directions.
     """
-    wire = machine.links[link]
-    for end, name in zip(wire.ends, wire.ports or (), strict=False):
-        if name is None:
-            continue
-        port = machine.ports[name]
-        # Away from the port goes what starts at its end, and then it is what comes that loses.
-        share = port.backward_across if start == end else port.forward_across
-        for other, its in machine.links.items() if share else ():
-            if other == link or name not in (its.ports or ()):
-                continue
-            there = its.ends[(its.ports or ()).index(name)]
-            ahead = (its.ends[0] == there) != (start == end)
-            way = "forward" if ahead else "backward"
+    for name, port, away in _at_ports(machine, link, start):
+        # Of what goes away from the port what comes to it loses, and the other way round.
+        share = port.backward_across if away else port.forward_across
+        for other in _others(machine, name, link) if share else ():
+            its = machine.links[other]
+            ahead = ((its.ports or ()).index(name) == 0) != away
             side = its.forward if ahead else its.backward
             if side is not None:
-                yield f"{other}.{way}", share / side.rate
+                yield f"{other}.{'forward' if ahead else 'backward'}", share / side.rate
+
+
+def _others(machine: Machine, port: str, link: str) -> list[str]:
+    """The links that share a port with this one."""
+    return [n for n, its in machine.links.items() if n != link and port in (its.ports or ())]
 
 
 def streamed(first: Fluid, rest: Sequence[Movement], shape: Shape, late: float = 0.0) -> Fluid:
