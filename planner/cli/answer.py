@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from planner.results.doctor import Doctor
     from planner.results.history import History
     from planner.results.sweep import Sweep
+    from planner.results.topo import Topo
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +30,17 @@ class Views:
 
 
 def show(
-    result: Estimate | Run | CheckResult | Diff | History | Sweep | Doctor,
+    result: Estimate | Run | CheckResult | Diff | History | Sweep | Doctor | Topo,
     console: Console,
     *,
     explain: bool = False,
     views: Views | None = None,
+    page: Callable[[str | None], str] | None = None,
 ) -> int:
-    """Print `result` as text, Markdown or JSON, save what is asked for; the verdict's exit code."""
+    """Print `result` as text, Markdown or JSON, save what is asked for; the verdict's exit code.
+
+    `page` gives a text of the verb's own, told where the result was saved.
+    """
     asked = views or Views()
     as_json = console.json or console.manners.output is not None
     body = result.model_dump_json(indent=2) if as_json else ""
@@ -46,6 +52,8 @@ def show(
         console.page(console.style.spell(result.verdict.sentence))
     elif asked.form == "markdown":
         console.page(_markdown(result))
+    elif page is not None:
+        console.page(page(saved))
     else:
         from planner.report.text import text
 

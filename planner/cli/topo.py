@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from planner.cli import complete
+from planner.cli.answer import show
 from planner.cli.console import Console
 from planner.cli.options import verb
 
@@ -48,12 +49,8 @@ def topo(
     from planner.review.topo import topo as look
 
     found = look(plan, machine=machine)
-    body = found.model_dump_json(indent=2)
-    saved = console.save(body)
-    if console.json:
-        console.page(body)
-    elif console.manners.quiet:
-        console.page(console.style.spell(found.verdict.sentence))
-    else:
-        console.page(topo_text(found, console.style, view=view, saved=saved))
-    return found.verdict.exit_code
+    return show(
+        found,
+        console,
+        page=lambda saved: topo_text(found, console.style, view=view, saved=saved),
+    )
