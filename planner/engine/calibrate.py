@@ -25,6 +25,7 @@ from planner.engine.calibration.combined import with_plain
 from planner.engine.calibration.coupling import coupled
 from planner.engine.calibration.duplex import FULL as ALWAYS, Background
 from planner.engine.calibration.groups import Plan, axes_of
+from planner.engine.calibration.leads import LEAD
 from planner.engine.calibration.ledger import Ledger
 from planner.engine.calibration.relink import relinked, wanted_link
 from planner.engine.calibration.rounds import Cell
@@ -147,7 +148,8 @@ def calibrate(
     )
     with _measured(job, emulate_gpus, lambda _group: True) as found:
         machine = machine_of(found, job.folder)
-        return with_plain(coupled(machine, joint.joints(found.cells)))
+        short = joint.joints(found.cells, LEAD)
+        return with_plain(coupled(machine, joint.joints(found.cells), short))
 
 
 def recalibrate_link(

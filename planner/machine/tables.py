@@ -30,6 +30,8 @@ class CopyTable(BaseModel):
     chunk takes it where workers meet seldom, and all take it in turn where they crowd.
     `one_slot` is the share of their pace that is left where the copies by a ring of one slot a
     worker and the engine are equally fast: nothing hides the jitter of one from the other then.
+    `lead[i]` is what a run by `workers[i]` beside DMA takes longer than at its pace: until all of
+    them are at it, and while ring, code and tables come back into their caches.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -42,6 +44,7 @@ class CopyTable(BaseModel):
     turn: Seconds = 0.0
     beside_dma: tuple[Annotated[float, Field(gt=0)], ...] | None = None
     one_slot: float = Field(default=1.0, gt=0)
+    lead: tuple[Seconds, ...] | None = None
     spread: float | None = Field(default=None, ge=0)
     source: str | None = None
 
@@ -61,6 +64,8 @@ class CopyTable(BaseModel):
                 raise ValueError("a rate is above 0")
         if self.beside_dma is not None and len(self.beside_dma) != len(self.workers):
             raise ValueError("beside_dma has one factor for each entry of workers")
+        if self.lead is not None and len(self.lead) != len(self.workers):
+            raise ValueError("lead has one time for each entry of workers")
         return self
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -107,12 +112,36 @@ class CopyTable(BaseModel):
         # Between two entries of `workers` the rate lies between theirs.
         return max(self.rate(workers, ring) for workers in self.workers)
 
+    def lead_of(self, workers: int) -> float | None:
+        """Seconds of `lead` for a number of workers, `None` where none was measured.
+
+        Linear in the workers: they are woken one after another.
+        """
+        return None if self.lead is None else on_line(self.workers, self.lead, workers)
+
     def slower(self, factor: float) -> CopyTable:
         """The same table with every rate divided by `factor`."""
         rates = tuple(tuple(None if c is None else c / factor for c in row) for row in self.rates)
         names = ("per_chunk", "per_piece", "turn")
-        times = {name: getattr(self, name) * factor for name in names}
+        times: dict[str, Any] = {name: getattr(self, name) * factor for name in names}
+        if self.lead is not None:
+            times["lead"] = tuple(seconds * factor for seconds in self.lead)
         return self.model_copy(update={"rates": rates, **times})
+
+
+def on_line(axis: Sequence[int], values: Sequence[float], at: float) -> float:
+    """The value at `at` on straight lines between those on the axis, the nearest one outside.
+
+    >>> on_line([2, 4], [1.0, 2.0], 3), on_line([2, 4], [1.0, 2.0], 1)
+    (1.5, 1.0)
+    """
+    i = bisect_right(axis, at) - 1
+    if i < 0:
+        return values[0]
+    if i + 1 >= len(axis):
+        return values[-1]
+    share = (at - axis[i]) / (axis[i + 1] - axis[i])
+    return values[i] + (values[i + 1] - values[i]) * share
 
 
 def place(axis: Sequence[int], value: float) -> tuple[int, float]:

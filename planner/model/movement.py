@@ -128,9 +128,17 @@ class Movement:
         """Seconds until all workers are at it.
 
         Threads are woken one after another, and each wants the interpreter's lock; a movement by
-        one worker is done by the caller.
+        one worker is done by the caller. Where runs of the ring were measured, that is what they
+        take longer than their pace.
         """
-        if shape.workers == 1 or not self.has_pool:
+        if not self.has_pool:
+            return 0.0
+        pairs = zip(self.strategies, self.crossings, strict=True)
+        stages = (stage for strategy, c in pairs for stage in strategy.stages(c, shape))
+        known = [stage.waking for stage in stages if stage.waking is not None]
+        if known:
+            return max(known)
+        if shape.workers == 1:
             return 0.0
         return (shape.workers - 1) * self.crossings[0].ram.setup.wake
 

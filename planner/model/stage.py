@@ -36,8 +36,9 @@ class Stage:
     network adapter, a wire behind another): it begins with the stage before it and ends no sooner.
     A `whole` one is given all its bytes in one call: the engine does nothing else before that has
     ended. One that `blocks` keeps whoever calls it until its chunk has arrived. `turns` says more
-    of the workers of a ring. `moved` is how many bytes cross its wire for each of the flow: fewer
-    where a GPU touches only a part in place.
+    of the workers of a ring, `waking` what a run by them takes until all are at their pace, `None`
+    where that was not measured with an engine. `moved` is how many bytes cross its wire for each
+    of the flow: fewer where a GPU touches only a part in place.
     """
 
     resource: str
@@ -53,6 +54,7 @@ class Stage:
     blocks: bool = False
     turns: Turns | None = None
     moved: float = 1.0
+    waking: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,7 @@ _MACHINE: Final[dict[str, tuple[str, Any]]] = {
         "Share of the pace with one slot a worker, copies and engine equally fast",
         0.85,
     ),
+    "*.lead": ("Seconds that a run beside copy engines takes longer than at its pace", ["0.2ms"]),
     "*.points": ("Bytes and seconds of single copies, the smallest first", [["64KiB", "8us"]]),
     "*.gap": ("Seconds that each of many queued copies costs beside its bytes", "1.5us"),
     "*.queued": ("Bytes and seconds of queued copies", [["64KiB", "3us"]]),

@@ -162,7 +162,9 @@ class Arena:
     def stock(self) -> Stock:
         """What joint runs move."""
         first = min(self.devices)
-        return Stock(self.file, self.pageable, self.devices[first], self.folder, self.size)
+        return Stock(
+            self.file, self.pageable, self.devices[first], self.folder, self.size, self.pinned
+        )
 
 
 def _emptied(side: SinkSide, plain: Callable[[], float] | None) -> Callable[[], float]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from statistics import median
 from typing import Final
 
 from planner.engine.calibration.proved import Side, proved
 from planner.engine.calibration.statistics import typical
 from planner.machine.schema import CopyName, Machine, Ram
-from planner.machine.tables import CopyTable
+from planner.machine.tables import CopyTable, on_line
 from planner.machine.topology import Topology
 from planner.model.movement import Movement
 from planner.model.need import Need
@@ -161,12 +162,13 @@ def _solve(time: Callable[[float], float], seconds: float, most: float) -> float
     return high
 
 
-def coupled(machine: Machine, joints: Sequence[Joint]) -> Machine:
+def coupled(machine: Machine, joints: Sequence[Joint], short: Sequence[Joint] = ()) -> Machine:
     """The machine with what joint runs say of every kind of copy that was run jointly.
 
     Runs with two slots and more settle `beside_dma` of their workers; counts between take the
     nearest smaller count's share. Where there are runs with smaller chunks too, what a chunk holds
-    the locks beside DMA is settled with them, in turns. Runs with one slot then settle `one_slot`.
+    the locks beside DMA is settled with them, in turns, and so is the `lead` with `short` runs.
+    Runs with one slot then settle `one_slot`.
     """
     machine = proved(machine, _served(machine, joints))
     for copy in dict.fromkeys(joint.copy for joint in joints):
@@ -175,10 +177,13 @@ def coupled(machine: Machine, joints: Sequence[Joint]) -> Machine:
         largest = max((joint.shape.chunk for joint in double), default=0)
         big = [joint for joint in double if joint.shape.chunk == largest]
         small = [joint for joint in double if joint.shape.chunk < largest]
-        for _ in range(TURNS if small else 1):
+        brief = [joint for joint in short if joint.copy == copy]
+        for _ in range(TURNS if small else 2 if brief else 1):
             machine = with_table(machine, copy, _beside(machine, copy, big))
             if small:
                 machine = with_table(machine, copy, _turn(machine, small))
+            if brief:
+                machine = with_table(machine, copy, _led(machine, brief))
         table = _table(machine, copy)
         single = [joint for joint in own if joint.shape.depth == 1]
         if single:
@@ -239,6 +244,30 @@ def _turn(machine: Machine, joints: Sequence[Joint]) -> CopyTable:
     table = _table(machine, joints[0].copy)
     shown = [turn for joint in joints if (turn := _one_turn(machine, joint, table)) > 0]
     return table.model_copy(update={"turn": median(shown) if shown else 0.0})
+
+
+def _led(machine: Machine, joints: Sequence[Joint]) -> CopyTable:
+    """The table with what short runs take longer than their pipelines do at their pace.
+
+    More workers do not take less, so a count has no more than any larger one. Between the counts
+    that were run it is on the line through its neighbours; more workers than the most are woken one
+    after another.
+    """
+    table = _table(machine, joints[0].copy)
+    at_once = table.model_copy(update={"lead": tuple(0.0 for _ in table.workers)})
+    found: dict[int, float] = {}
+    fewest = inf
+    for joint in sorted(joints, key=lambda joint: -joint.shape.workers):
+        fewest = min(fewest, max(0.0, joint.seconds - predicted(machine, joint, at_once)))
+        found[joint.shape.workers] = fewest
+    ran = sorted(found)
+    seconds = [found[count] for count in ran]
+    host = machine.nodes["host0"]
+    wake = host.setup.wake if isinstance(host, Ram) else 0.0
+    leads = tuple(
+        on_line(ran, seconds, count) + max(0, count - ran[-1]) * wake for count in table.workers
+    )
+    return table.model_copy(update={"lead": leads})
 
 
 def _one_turn(machine: Machine, joint: Joint, table: CopyTable) -> float:

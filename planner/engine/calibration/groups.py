@@ -15,7 +15,7 @@ from planner.engine.calibration.campaign import Group
 from planner.engine.calibration.copies import BATCH
 from planner.engine.calibration.costs import Costs, allocation_cells, issue_cell
 from planner.engine.calibration.in_place import InPlace
-from planner.engine.calibration.joint import Pipelines
+from planner.engine.calibration.pipeline_groups import PipelineGroups
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.sides import MOST_WRITTEN
 from planner.machine.schema import CopyName, Machine
@@ -65,7 +65,9 @@ class Plan:
 
     def groups(self) -> list[Group]:
         """All of them, what every prediction needs first."""
-        found = [self._setup(), *self._links(), *self._tables(), self._disk(), *self._joint()]
+        pipelines = PipelineGroups(self.device, self.arena, self.axes, self.machine, self._weight)
+        found = [self._setup(), *self._links(), *self._tables(), self._disk()]
+        found += [*pipelines.joint(COPIES), *pipelines.leads()]
         found += [self._gpu(k) for k in range(len(self.gpus))]
         if self.arena.scope.full:
             found += [*self._in_place(), self._combined()]
@@ -73,7 +75,7 @@ class Plan:
         if self.arena.scope.full and len(self.gpus) > 1:
             found.append(self._together())
         if self.arena.scope.full:
-            found += self._joint(again=True)
+            found += pipelines.joint(COPIES, again=True)
         return found
 
     def _weight(self, name: str, share: int = 1) -> float:
@@ -188,39 +190,6 @@ class Plan:
             link="storage0",
             essential=True,
         )
-
-    def _joint(self, *, again: bool = False) -> Iterator[Group]:
-        """The real pipeline, which tells what DMA leaves of the copies.
-
-        The same runs `again`, minutes later: three samples in a row are much alike, and say little
-        of what the next hour brings.
-        """
-        scope = self.arena.scope
-        turn = 2 if again else 1
-        about = "copies beside DMA again" if again else "copies beside DMA"
-        for copy in COPIES:
-            ready: list[Pipelines] = []
-
-            def make(copy: CopyName = copy, ready: list[Pipelines] = ready) -> list[Cell]:
-                stock = self.arena.stock()
-                ready.append(Pipelines(self.device, self.machine(), copy, stock))
-                workers = self.axes[copy][0]
-                return ready[0].cells(workers, scope.joint, few=not scope.full, turn=turn)
-
-            def close(ready: list[Pipelines] = ready) -> None:
-                for one in ready:
-                    one.close()
-
-            yield Group(
-                f"joint {copy}" if turn == 1 else f"joint {copy} again",
-                f"{about}, {copy.replace('_', ' to ')}",
-                make,
-                self._weight("again" if again else "joint", len(COPIES)),
-                essential=not again,
-                at_once=True,
-                samples=(2, 3) if again else (3, scope.others[1]),
-                close=close,
-            )
 
     def _gpu(self, k: int) -> Group:
         gpu, scope = self.gpus[k], self.arena.scope

@@ -49,13 +49,17 @@ APART: Final = 0.67 / 0.56
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """What joint runs move: a cached file, host memory, device memory, and a folder to save to."""
+    """What joint runs move: a cached file, host memory, device memory, and a folder to save to.
+
+    `through` is memory that may be written between two runs.
+    """
 
     file: Path
     host: Memory
     device: Memory
     folder: Path
     size: int
+    through: Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,7 @@ class Pipelines:
     """Pipelines of one kind of copy, made ready when they are asked for, and given back."""
 
     def __init__(self, backend: Backend, machine: Machine, copy: CopyName, stock: Stock) -> None:
-        self._backend, self._machine, self._copy, self._stock = backend, machine, copy, stock
+        self._backend, self._machine, self.copy, self.stock = backend, machine, copy, stock
         self._undo = contextlib.ExitStack()
 
     def cells(self, workers: Sequence[int], each: int, *, few: bool, turn: int = 1) -> list[Cell]:
@@ -139,36 +143,38 @@ class Pipelines:
             How many times these pipelines were made ready, this one included.
 
         """
-        most = self._stock.size // (SAVED if self._copy == "save" else 1)
-        inward = self._copy not in OUTWARD
-        planned = shapes(workers, most, outward=few and not inward, quick=self._copy != "save")
+        most = self.stock.size // (SAVED if self.copy == "save" else 1)
+        inward = self.copy not in OUTWARD
+        planned = shapes(workers, most, outward=few and not inward, quick=self.copy != "save")
         # Few cores are slow enough for one pass, and have few workers to wake.
         again = inward and max(workers) > FEW_CORES
         found = []
         for one in runs(planned, most, each, again=again):
-            run = self._pipeline(one)
-            run()
+            run = self.ready(one)
             shape = one.shape
-            key = ("joint", self._copy, shape.chunk, shape.depth, shape.workers, one.total, turn)
+            key = ("joint", self.copy, shape.chunk, shape.depth, shape.workers, one.total, turn)
             # A save waits for the file system's pages, which come as they come.
-            found.append(Cell(key, run, shape.workers + 1, waits=self._copy == "save"))
+            found.append(Cell(key, run, shape.workers + 1, waits=self.copy == "save"))
         return found
 
     def close(self) -> None:
         """Give rings, lanes and threads back."""
         self._undo.close()
 
-    def _pipeline(self, one: Run) -> Callable[[], float]:
-        """A pipeline made ready: a call runs it once and gives its seconds."""
-        machine, copy, shape, size = self._machine, self._copy, one.shape, one.size
+    def ready(self, one: Run, before: Callable[[], object] = lambda: None) -> Callable[[], float]:
+        """A pipeline that has run once: a call runs it again and gives its seconds.
+
+        `before` is called before each run, and not timed.
+        """
+        machine, copy, shape, size = self._machine, self.copy, one.shape, one.size
         hops = movement(machine, copy, size).hops(shape)
-        ends = _ends(copy, self._stock, size, self._undo)
+        ends = _ends(copy, self.stock, size, self._undo)
         stop = Stop()
         team = Team(shape.workers, stop, "calibration")
         self._undo.callback(team.close)
 
         def attach(_number: int) -> None:
-            self._backend.attach(self._stock.device.gpu)
+            self._backend.attach(self.stock.device.gpu)
 
         team.run(attach)
         line = Line(copy, size, (route_of(machine, hops),), *ends, times=one.times)
@@ -183,15 +189,17 @@ class Pipelines:
             return moved.end - moved.start
 
         def once() -> float:
+            before()
             if isinstance(ends[1], SinkPlace):
                 ends[1].sink.fresh()
-            gpu = self._stock.device.gpu
+            gpu = self.stock.device.gpu
             return after_pause(self._backend, gpu, go, lambda: waker(transfer.engines()))
 
+        once()
         return once
 
 
-def joints(cells: Sequence[Cell]) -> list[Joint]:
+def joints(cells: Sequence[Cell], kind: str = "joint") -> list[Joint]:
     """What the cells of pipelines measured; a run that was looked at twice counts with the mean.
 
     Its spread is then also that of the two times. Half of the distance of two samples of a normal
@@ -199,7 +207,7 @@ def joints(cells: Sequence[Cell]) -> list[Joint]:
     """
     seen: dict[tuple[CopyName, Shape, int], list[Summary]] = {}
     for cell in cells:
-        if isinstance(cell.key, tuple) and cell.key[0] == "joint" and cell.taken:
+        if isinstance(cell.key, tuple) and cell.key[0] == kind and cell.taken:
             _, copy, chunk, depth, workers, size = cell.key[:6]
             key = copy, Shape(chunk, depth, workers), size
             seen.setdefault(key, []).append(cell.summary())

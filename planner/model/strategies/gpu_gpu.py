@@ -76,10 +76,18 @@ def _no_relay(crossing: Crossing) -> str | None:
 
 
 def _relay(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
-    """A copy engine into a ring in host memory, or out of it, where pieces lie packed."""
+    """A copy engine into a ring in host memory, or out of it, where pieces lie packed.
+
+    A slot goes round again when the caller has seen its second copy's end and has queued two more
+    copies: no other worker does so meanwhile, as in front of a ring that is filled.
+    """
     curve = crossing.curve("pinned", "registered")
-    at = crossing if crossing.before == "device" else without_pieces(crossing)
-    return (dma(at, curve, shape),) if curve else ()
+    if curve is None:
+        return ()
+    if crossing.before == "device":
+        return (dma(crossing, curve, shape),)
+    stage = dma(without_pieces(crossing), curve, shape)
+    return (replace(stage, lag=stage.lag + 2 * crossing.ram.issue),)
 
 
 def _no_local(crossing: Crossing) -> str | None:

@@ -145,7 +145,7 @@ _pools = Remembered()
 def _without_dma(table: CopyTable, host: Ram) -> CopyTable:
     """The table where nobody waits for an engine, nor for the driver."""
     turn = table.turn if host.turn is None else host.turn
-    return table.model_copy(update={"one_slot": 1.0, "turn": turn})
+    return table.model_copy(update={"one_slot": 1.0, "turn": turn, "lead": None})
 
 
 def _copies(
@@ -183,7 +183,15 @@ def _copies(
     if longest or gather:
         charges[dispatcher(crossing)] = turn(chunk) / chunk
     turns = Turns(alone, turn, table.one_slot)
-    return Stage(resource, "pool", seconds, charges=charges, cause=cause, turns=turns)
+    return Stage(
+        resource,
+        "pool",
+        seconds,
+        charges=charges,
+        cause=cause,
+        turns=turns,
+        waking=table.lead_of(workers),
+    )
 
 
 def least_copy(crossing: Crossing, table: CopyTable, ring: int | None, *, dma: bool) -> float:

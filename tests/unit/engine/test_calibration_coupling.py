@@ -153,6 +153,45 @@ def test_small_chunks_tell_what_a_turn_at_the_locks_takes() -> None:
     assert _table(coupled(machine, quick), "file").turn == 0.0
 
 
+@pytest.mark.parametrize("copy", ["file", "memory", "save_memory"])
+def test_short_runs_tell_what_every_run_takes_beside_its_pace(copy: CopyName) -> None:
+    machine = _machine()
+    # One worker 0.1 ms, four 0.5 and eight 0.9; two lie between one and four: 0.1 + 0.4 / 3.
+    truth = {"beside_dma": (0.8,) * 4, "lead": (0.1e-3, 0.1e-3 + 0.4e-3 / 3, 0.5e-3, 0.9e-3)}
+    real = with_table(machine, copy, _table(machine, copy).model_copy(update=truth))
+    long = [_measured(machine, copy, Shape(4 * MIB, 2, w), **truth) for w in (1, 4, 8)]
+    short = []
+    for workers in (1, 4, 8):
+        shape, size = Shape(2 * MIB, 2, workers), 8 * MIB * workers
+        short.append(Joint(copy, shape, size, movement(real, copy, size).seconds(shape)))
+    found = _table(coupled(machine, long, short), copy)
+    # The long runs have it too, so both are found in turns: to some thousandths after two.
+    assert found.lead == pytest.approx(truth["lead"], rel=0.02)
+    assert found.beside_dma is not None
+    assert found.beside_dma[0] == pytest.approx(0.8, rel=1e-3)
+    # Without short runs nothing is known of it.
+    assert _table(coupled(machine, long), copy).lead is None
+
+
+def test_more_workers_take_no_less_until_they_are_at_it() -> None:
+    machine = _machine()
+    shape, size = Shape(2 * MIB, 2, 1), 8 * MIB
+    quick = movement(machine, "memory", size).seconds(shape)
+    many = movement(machine, "memory", 4 * size).seconds(replace(shape, workers=4))
+    # One worker was late by 5 ms once, four took 0.2 ms: so one takes no more than that. Eight are
+    # woken one after another behind four; the catalogue's machine says nothing of waking.
+    short = [
+        Joint("memory", shape, size, quick + 5e-3),
+        Joint("memory", replace(shape, workers=4), 4 * size, many + 0.2e-3),
+    ]
+    long = [_measured(machine, "memory", Shape(4 * MIB, 2, w)) for w in (1, 4)]
+    host = machine.nodes["host0"]
+    assert isinstance(host, Ram)
+    wake = host.setup.wake
+    found = _table(coupled(machine, long, short), "memory").lead
+    assert found == pytest.approx((0.2e-3, 0.2e-3, 0.2e-3, 0.2e-3 + 4 * wake), rel=0.02)
+
+
 def test_runs_prove_queued_copies_faster_than_one_stream_is() -> None:
     # 100 us for a queued copy of 4 MiB, and a run whose chunks took the link 80 us each. The wire's
     # 55 GB/s are 76.5 us, the least that is believed.

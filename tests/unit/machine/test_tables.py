@@ -69,6 +69,8 @@ def test_slower_divides_every_rate_and_keeps_holes() -> None:
     assert slower.rate(2, 16 * MiB) == 2e9
     assert slower.per_chunk == 2e-5
     assert slower.turn == 14e-5
+    assert slower.lead is None
+    assert table(lead=(1e-4, 4e-4)).slower(2.0).lead == (2e-4, 8e-4)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +84,7 @@ def test_slower_divides_every_rate_and_keeps_holes() -> None:
         ({"rates": ((None, None), (32e9, 16e9))}, "at least one measured"),
         ({"rates": ((0.0, 4e9), (32e9, 16e9))}, "above 0"),
         ({"beside_dma": (1.0,)}, "one factor for each"),
+        ({"lead": (1e-3,)}, "one time for each"),
         ({"beside_dma": (1.0, 0.0)}, "greater than 0"),
     ],
 )

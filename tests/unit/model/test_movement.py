@@ -137,6 +137,24 @@ def test_every_run_of_a_pipeline_wakes_its_workers() -> None:
     assert movement.idle == pytest.approx(70e-6)
 
 
+def test_a_measured_lead_of_a_ring_stands_for_waking() -> None:
+    # Rows of 1, 2, 4 and 8 workers: three lie half way between two and four, sixteen are not known
+    # to take more than eight. What a host says of waking counts where no ring was measured.
+    tree = one_gpu(setup={"register": 1e18, "wake": 50e-6}).model_dump(mode="json", by_alias=True)
+    tables = tree["nodes"]["host0"]["copy"]
+    assert tables["memory"]["workers"] == [1, 2, 4, 8]
+    tables["memory"]["lead"] = [0.1e-3, 0.2e-3, 0.4e-3, 0.7e-3]
+    machine = Machine.model_validate(tree)
+    (movement,) = by(machine, upload(GB, "pageable"), "staged").way.movements
+    expected = {1: 0.1e-3, 3: 0.3e-3, 8: 0.7e-3, 16: 0.7e-3}
+    for workers, seconds in expected.items():
+        assert movement.waking(Shape(MIB, 2, workers)) == pytest.approx(seconds)
+    out = Need("down", "gpu0", "host0", GB, "device", "pageable", 16 * GB, 8)
+    (back,) = by(machine, out, "staged").way.movements
+    assert back.waking(Shape(MIB, 2, 8)) == pytest.approx(7 * 50e-6)
+    assert back.waking(Shape(MIB, 2, 1)) == 0
+
+
 def test_more_chunks_than_memory_could_list_are_not_followed_one_by_one() -> None:
     # 1 EB in chunks of 1 MiB are 10^12 chunks: but for one or so at the ends they go at the pace of
     # the full pipeline.

@@ -11,6 +11,7 @@ from planner.machine.topology import Topology
 from planner.model.choose import decide
 from planner.model.estimate import estimate
 from planner.model.need import Need, Pins
+from planner.model.strategies import Shape
 from planner.model.ways import ways
 from tests.helpers.machines import GB, affine, two_gpus
 from tests.helpers.plans import plan_of
@@ -57,6 +58,16 @@ def test_through_the_host_pieces_are_packed_on_the_way_in_only() -> None:
     outward, inward = found.way.movements[0].stages(found.shapes[0])
     assert outward.seconds(10_000_000) == pytest.approx(3e-3)
     assert inward.seconds(10_000_000) == pytest.approx(1e-3 + 2e-6)
+
+
+def test_through_the_host_a_slot_waits_for_its_caller() -> None:
+    # Chunks of 1 MB take each engine 2 + 100 us and 8 us until they count as arrived; then the
+    # caller queues two copies of 0.5 ms each before the slot goes round again: 220 + 1000 us.
+    slow = changed(two_gpus(), {"nodes.host0.issue": 500e-6})
+    need = Need("p", "gpu0", "gpu1", 10_000_000, "device", "device", GB, 8)
+    (movement,) = by(slow, need, "host_staged", "host_staged").way.movements
+    # The second slot's chunk is 102 us behind the first one's on the engines; five rounds.
+    assert movement.seconds(Shape(1_000_000, 2)) == pytest.approx(5 * 1220e-6 + 102e-6)
 
 
 def apart() -> Machine:
