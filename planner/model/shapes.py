@@ -37,7 +37,7 @@ FLAT = 0.005
 SAVED = 0.05
 """Share of the time that a cheaper, slower ring must save with its setup: the pipeline's formula
 knows no jitter, so where copies and wire balance it promises some per cent too much. A tenth of the
-joint runs on an H200 (measured 2026-11-29) were more than 3 % off it."""
+joint runs on an H200 (measured 2026-11-29) were more than 3 % off it. Engines alone keep to it."""
 CACHE_SHARE = 0.5
 """Share of the last-level cache that a ring may take: the knee was found at 0.4 to 0.6 of it on two
 machines (32 MiB, 2-core guest; 300 MiB, H200 guest; measured 2026-11-29)."""
@@ -85,7 +85,7 @@ def choose_shape(movement: Movement, need: Need) -> Choice | str:
         return fast
     cheap = _best(movement, scored, once)
     saved = 1 - (cheap.seconds + once * cheap.shape.ring) / (fast.seconds + once * fast.shape.ring)
-    return cheap if saved > SAVED else fast
+    return cheap if saved > (SAVED if movement.has_pool else 0.0) else fast
 
 
 def _in_cache(movement: Movement, fitting: list[Shape]) -> list[Shape]:
