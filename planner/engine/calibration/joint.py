@@ -13,7 +13,7 @@ from planner.engine.awake import Waker
 from planner.engine.backends.base import Backend
 from planner.engine.calibration.coupling import OUTWARD, Joint, movement
 from planner.engine.calibration.device import Memory
-from planner.engine.calibration.pause import after_pause
+from planner.engine.calibration.pause import after_pause, at_once
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.scope import FEW_CORES
 from planner.engine.calibration.statistics import Summary, typical
@@ -161,10 +161,10 @@ class Pipelines:
         """Give rings, lanes and threads back."""
         self._undo.close()
 
-    def ready(self, one: Run, before: Callable[[], object] = lambda: None) -> Callable[[], float]:
+    def ready(self, one: Run, before: Callable[[], object] | None = None) -> Callable[[], float]:
         """A pipeline that has run once: a call runs it again and gives its seconds.
 
-        `before` is called before each run, and not timed.
+        A run begins right behind `before`, which is not timed, or after a pause.
         """
         machine, copy, shape, size = self._machine, self.copy, one.shape, one.size
         hops = movement(machine, copy, size).hops(shape)
@@ -189,11 +189,13 @@ class Pipelines:
             return moved.end - moved.start
 
         def once() -> float:
-            before()
+            if before is not None:
+                before()
             if isinstance(ends[1], SinkPlace):
                 ends[1].sink.fresh()
             gpu = self.stock.device.gpu
-            return after_pause(self._backend, gpu, go, lambda: waker(transfer.engines()))
+            begin = after_pause if before is None else at_once
+            return begin(self._backend, gpu, go, lambda: waker(transfer.engines()))
 
         once()
         return once
