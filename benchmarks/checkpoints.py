@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from planner.units import parse_size
+
+GB = 10**9
+TENSORS = 288
+"""Of a file that is given by its size alone."""
 PIECE = 64 << 20
 LENGTH = 8
 """Bytes of the header's length, little-endian, at the front of a file."""
@@ -39,6 +44,21 @@ def llama_7b() -> Table:
         table[f"{name}input_layernorm.weight"] = (hidden,)
         table[f"{name}post_attention_layernorm.weight"] = (hidden,)
     return table | {"model.norm.weight": (hidden,), "lm_head.weight": (tokens, hidden)}
+
+
+def tables(words: Sequence[str], scale: float) -> dict[str, Table]:
+    """The files to make, by their names."""
+    found: dict[str, Table] = {}
+    for word in words:
+        if word == "7b":
+            whole = llama_7b()
+            shrink = max(1, round(1 / scale))
+            found[word] = {n: (max(1, s[0] // shrink), *s[1:]) for n, s in whole.items()}
+        elif word == "100k":
+            found[word] = even_table(int(8 * GB * scale), 100_000)
+        else:
+            found[word] = even_table(int(parse_size(word) * scale), TENSORS)
+    return found
 
 
 def _bytes(shape: tuple[int, ...]) -> int:

@@ -34,7 +34,7 @@ class Setting:
     setting: str
     package: str
     make: Callable[[], Load]
-    env: dict[str, str] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict, hash=False)
     caches: tuple[Cache, ...] = ("warm", "cold")
     newer: bool = False
     pins_file: bool = False

@@ -9,7 +9,7 @@ import selectors
 import subprocess
 import tempfile
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -19,10 +19,13 @@ from benchmarks.peer_loaders import Setting
 ROOT = Path(__file__).resolve().parent.parent
 READY_S = 120.0
 """Seconds to import a library and start the device while all others do the same."""
+TIMES, LEAST_S = 3.0, 20.0
+"""Once others are ready, a process has so many times their seconds, and so many at least."""
 LOAD_S, SLOWEST = 20.0, 0.4e9
 """Seconds that a load may take, and beside them its bytes at this rate, below that of any disk."""
 END_S = 10.0
 """Seconds to leave after the end of the input."""
+SILENT = "no answer in"
 SIGNAL = "was ended by signal"
 SAID = 4096
 """Bytes of the end of what a process has said, in which its last words are looked for."""
@@ -60,9 +63,19 @@ class Child:
             self._said.close()
             raise
 
-    def ready(self, seconds: float = READY_S) -> str:
-        """Wait until it can load, so many seconds from its start; returns why it cannot, if so."""
-        found = self._answer(self._born + seconds - monotonic())
+    @property
+    def age(self) -> float:
+        """Seconds since its start."""
+        return monotonic() - self._born
+
+    def ready(self, seconds: float = READY_S, left: float = float("inf")) -> str:
+        """Wait until it can load, so many seconds from its start and at most `left` from now.
+
+        Returns why it cannot, or nothing.
+        """
+        found = self._answer(max(0.0, min(seconds - self.age, left)))
+        if found.get("failed", "").startswith(SILENT):
+            found["failed"] = f"it was not ready {self.age:.0f} s after its start"
         self.version = found.get("version")
         return str(found.get("absent") or found.get("failed") or "")
 
@@ -83,7 +96,7 @@ class Child:
         line = self._line(monotonic() + seconds)
         if line is None:
             self._process.kill()
-            return {"failed": f"no answer in {max(0.0, seconds):.0f} s"}
+            return {"failed": f"{SILENT} {max(0.0, seconds):.0f} s"}
         if not line:
             return {"failed": self._ended()}
         found: dict[str, Any] = json.loads(line)
@@ -146,7 +159,32 @@ class Child:
         self._said.close()
 
 
-def close_all(children: Iterable[Child]) -> None:
+class Nobody:
+    """In the place of a process that could not load before: it is not started again."""
+
+    version: str | None = None
+
+    def dismiss(self) -> None:
+        """There is nothing to end."""
+
+    def close(self, _seconds: float = 0.0) -> None:
+        """There is nothing to end."""
+
+
+def all_ready(children: Sequence[Child], left: Callable[[], float]) -> list[str]:
+    """Wait for processes that were started together; for each why it cannot load, or nothing.
+
+    Whoever is much later than the others hangs. `left` gives the seconds that there are for all.
+    """
+    reasons, limit = [], READY_S
+    for child in children:
+        reasons.append(child.ready(limit, max(0.0, left())))
+        if not reasons[-1]:
+            limit = min(READY_S, max(TIMES * child.age, LEAST_S))
+    return reasons
+
+
+def close_all(children: Iterable[Child | Nobody]) -> None:
     """End all together: each has the same few seconds to leave."""
     there = list(children)
     for child in there:

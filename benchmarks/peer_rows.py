@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.peer_loaders import Cache, Setting
-from benchmarks.peer_process import Child
+from benchmarks.peer_process import Child, Nobody
 from planner.engine.measure import middle
 from planner.units import format_rate, format_size, format_time
 
@@ -25,7 +25,7 @@ class Entrant:
     """A loader in one job: its process, and what it measured."""
 
     setting: Setting
-    child: Child
+    child: Child | Nobody
     seconds: list[float] = field(default_factory=list)
     pinned: int | None = None
     pinned_reason: str = ""

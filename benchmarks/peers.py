@@ -29,9 +29,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout not installed
 
-from benchmarks.checkpoints import Table, data_bytes, even_table, llama_7b, make
+from benchmarks.checkpoints import Table, data_bytes, even_table, make, tables
 from benchmarks.peer_loaders import Cache, Setting, chosen_loaders, find
-from benchmarks.peer_process import READY_S, SIGNAL, Child, close_all, unpack
+from benchmarks.peer_process import SIGNAL, Child, Nobody, all_ready, close_all, unpack
 from benchmarks.peer_rows import Entrant, leading, show, show_standings, standings
 from benchmarks.pinned_watch import build
 from benchmarks.record import RESULTS, Clock, gpu_word, header, leave_on_sigterm, write
@@ -43,7 +43,7 @@ from planner.errors import PlannerError
 from planner.machine.discover_gpus import read_gpus
 from planner.machine.schema import Machine, Ram
 from planner.plan.schema import FileSource
-from planner.units import format_size, parse_size
+from planner.units import format_size
 
 GB = 10**9
 SIZES = "8GB,1GB,7b,100k,32GB"
@@ -57,27 +57,11 @@ DISK = 0.9e9
 """Bytes/s at which a file is written, about; whether a file can still be made is judged by it."""
 START_S = 20.0
 """Seconds in which all processes are up, about."""
-TENSORS = 288
 SEED = 20261129
 SPENT = "not measured: the budget of the run was spent"
 CANARY = ("torch pin_memory", "best (two 64 MiB buffers)")
 CANARY_PINNED = 2 * 64 * 2**20
 """What it pins, whatever it loads."""
-
-
-def tables(words: Sequence[str], scale: float) -> dict[str, Table]:
-    """The files to make, by their names."""
-    found: dict[str, Table] = {}
-    for word in words:
-        if word == "7b":
-            whole = llama_7b()
-            shrink = max(1, round(1 / scale))
-            found[word] = {n: (max(1, s[0] // shrink), *s[1:]) for n, s in whole.items()}
-        elif word == "100k":
-            found[word] = even_table(int(8 * GB * scale), 100_000)
-        else:
-            found[word] = even_table(int(parse_size(word) * scale), TENSORS)
-    return found
 
 
 def source_of(path: Path) -> FileSource:
@@ -106,6 +90,7 @@ class Contest:
         self.site: list[Path] = []
         self.newer: Path | None = None
         self.watch: Path | None = None
+        self._absent: dict[tuple[str, str], str] = {}
         self._paces: dict[tuple[str, str, Cache], float] = {}
 
     def start(self, setting: Setting, *, watched: bool = True) -> Child:
@@ -124,7 +109,7 @@ class Contest:
             make(path, even_table(2**20, 2))
             child = self.start(find(*CANARY))
             try:
-                reason = child.ready(min(READY_S, max(1.0, self.clock.left())))
+                reason = child.ready(left=self.clock.left())
                 found = {} if reason else child.load(path)
             finally:
                 close_all([child])
@@ -141,16 +126,22 @@ class Contest:
     def entrants(self, cache: Cache) -> list[Entrant]:
         """Loaders that are asked for, their processes started together."""
         chosen = chosen_loaders(self.options.loaders, self.options.settings, cache)
-        found: list[Entrant] = []
+        children: dict[Setting, Child] = {}
         try:
-            found.extend(Entrant(one, self.start(one)) for one in chosen)
-            for entrant in found:
-                entrant.reason = entrant.child.ready(min(READY_S, max(1.0, self.clock.left())))
-                if entrant.reason and self.clock.left() <= 0:
-                    entrant.reason = f"{SPENT} ({entrant.reason})"
+            for one in chosen:
+                if (one.loader, one.setting) not in self._absent:
+                    children[one] = self.start(one)
+            reasons = all_ready(list(children.values()), self.clock.left)
         except BaseException:
-            close_all(entrant.child for entrant in found)
+            close_all(children.values())
             raise
+        for one, reason in zip(children, reasons, strict=True):
+            spent = self.clock.left() <= 0
+            if reason:
+                self._absent[one.loader, one.setting] = f"{SPENT} ({reason})" if spent else reason
+        found = [Entrant(one, children.get(one) or Nobody()) for one in chosen]
+        for entrant in found:
+            entrant.reason = self._absent.get(entrant.names, "")
         return found
 
     def job(self, name: str, path: Path, tensors: int, cache: Cache) -> None:
@@ -201,6 +192,8 @@ class Contest:
         if not state.endswith(cache):  # on a virtual machine it is `guest-cold`
             entrant.reason = f"the file could not be made {cache}: it is {state}"
             return
+        if isinstance(entrant.child, Nobody):
+            return
         entrant.states.add(state)
         found = entrant.child.load(path, max(1.0, self.clock.left()))
         if "failed" in found and self.clock.left() <= 0:
@@ -213,11 +206,11 @@ class Contest:
     def _unwatched(self, entrant: Entrant, path: Path, why: str) -> dict[str, Any]:
         """The load in a new process, in which nothing is counted."""
         close_all([entrant.child])
-        entrant.child = self.start(entrant.setting, watched=False)
-        reason = entrant.child.ready(min(READY_S, max(1.0, self.clock.left())))
+        entrant.child = child = self.start(entrant.setting, watched=False)
+        reason = child.ready(left=self.clock.left())
         if reason:
             return {"failed": reason}
-        found = entrant.child.load(path, max(1.0, self.clock.left()))
+        found = child.load(path, max(1.0, self.clock.left()))
         return found | {"pinned_reason": f"while it was counted {why}"}
 
     def file(self, name: str, place: Path, table: Table) -> None:

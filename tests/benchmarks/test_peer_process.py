@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks import peer_process, peers
 from benchmarks.checkpoints import even_table, make
-from benchmarks.peer_loaders import find
+from benchmarks.peer_loaders import Setting, find
 from benchmarks.peer_process import Child, close_all
 from benchmarks.peers import SPENT, Contest
 from benchmarks.record import Clock
@@ -179,3 +179,30 @@ def test_a_file_that_stays_cached_is_not_called_cold(
     found.file("small", tmp_path, even_table(10_000, 2))
     (row,) = [row for row in told(tmp_path)["rows"] if row["loader"] != "planner"]
     assert row["reason"] == "the file could not be made cold: it is partly"
+
+
+def test_who_hangs_at_its_start_is_not_waited_for_twice(
+    tmp_path: Path, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer_process, "LEAST_S", 1.0)
+    monkeypatch.setattr(peer_process, "TIMES", 1.5)
+    (site / "kvikio.py").write_text("import time; time.sleep(600)")
+    (site / "cupy.py").write_text("")
+    do(tmp_path / "model.safetensors", "raise")
+    found = contest(tmp_path, site, None)
+    found.options.loaders = "runai,kvikio"
+    found.file("one", tmp_path, even_table(10_000, 2))
+    started: list[str] = []
+    start = Contest.start
+
+    def remembered(self: Contest, setting: Setting, **more: bool) -> Child:
+        started.append(setting.loader)
+        return start(self, setting, **more)
+
+    monkeypatch.setattr(Contest, "start", remembered)
+    found.file("two", tmp_path, even_table(10_000, 2))
+    assert set(started) == {"runai-model-streamer"}
+    hung = [row for row in told(tmp_path)["rows"] if row["loader"] == "kvikio"]
+    assert {row["file"] for row in hung} == {"one", "two"}
+    assert all(row["reason"].startswith("it was not ready") for row in hung)
+    assert all(row["version"] is None for row in hung)

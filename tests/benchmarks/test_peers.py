@@ -9,11 +9,19 @@ from typing import Any
 
 import pytest
 
-from benchmarks.checkpoints import data_bytes, even_table, header_of, llama_7b, make, read_header
+from benchmarks.checkpoints import (
+    data_bytes,
+    even_table,
+    header_of,
+    llama_7b,
+    make,
+    read_header,
+    tables,
+)
 from benchmarks.peer_loaders import LOADERS, Setting, chosen_loaders, find
 from benchmarks.peer_process import Child, unpack
 from benchmarks.peer_rows import Entrant, leading, standings
-from benchmarks.peers import prepare, tables
+from benchmarks.peers import prepare
 from planner.plan import safetensors
 
 
