@@ -18,7 +18,7 @@ from planner.cli.app import group
 from planner.cli.console import Console, Manners
 from planner.cli.options import Session
 from planner.cli.streams import OutputError, discard, guarded
-from planner.errors import ExitCode, PlannerError
+from planner.errors import ExecutionError, ExitCode, PlannerError
 
 # typer's own names for them are not public: BadParameter -> UsageError -> ClickException.
 _USAGE_ERROR: Final[Any] = typer.BadParameter.__mro__[1]
@@ -92,9 +92,11 @@ def _run(given: list[str], session: Session) -> int:
         return _usage(error, _console(session, given))
     except (OutputError, BrokenPipeError):
         raise
-    except PlannerError as error:
+    except (PlannerError, MemoryError) as error:
         explain = "--explain" in given
-        return _planner_error(error, _console(session, given), session.verb, explain=explain)
+        return _planner_error(
+            _in_words(error), _console(session, given), session.verb, explain=explain
+        )
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted(_console(session, given))
     except SystemExit as end:  # typer leaves like this when the reader of our output has left
@@ -152,6 +154,16 @@ def _planner_error(error: PlannerError, console: Console, verb: str, *, explain:
         style, undone = console.error_style, _UNDONE.get(verb, "")
         console.complain(failure_text(error, style, undone=undone, explain=explain))
     return int(code)
+
+
+def _in_words(error: PlannerError | MemoryError) -> PlannerError:
+    """The error; memory that is used up is no bug, and says no word of what to do."""
+    if isinstance(error, PlannerError):
+        return error
+    found = f": {error}" if str(error) else ""
+    hint = "take a smaller size, fewer workers, or a higher limit (ulimit -v, the cgroup's)"
+    told = ExecutionError(f"memory is used up{found}", hint=hint)
+    return told.with_traceback(error.__traceback__)
 
 
 def _interrupted(console: Console) -> int:

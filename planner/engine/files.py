@@ -223,8 +223,9 @@ class Sink:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
-        with contextlib.suppress(FileNotFoundError):
-            self.part.unlink()
+        if self.part.exists():  # a file system that is read only refuses to remove what is not
+            with contextlib.suppress(FileNotFoundError):
+                self.part.unlink()
 
 
 def _written_at(path: Path) -> Path:

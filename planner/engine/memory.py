@@ -14,6 +14,9 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.errors import ExecutionError, InfeasibleError
+from planner.units import format_size
+
 PAGE: Final = mmap.PAGESIZE
 HUGE: Final = 2 << 20
 """Bytes that a huge page has where ordinary ones have 4 KiB; elsewhere just a round number."""
@@ -63,7 +66,13 @@ class HostBuffer:
         self.size = size
         self.pinned = False
         self.managed = False
-        self._map = mmap.mmap(-1, room, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        try:
+            self._map = mmap.mmap(-1, room, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except (OSError, OverflowError) as error:
+            raise InfeasibleError(
+                f"the system gives no {format_size(size)} of memory: {error}",
+                hint="take a smaller size, or raise the limit (ulimit -v)",
+            ) from error
         if huge:
             skip += -int(np.frombuffer(self._map, np.uint8).ctypes.data) % HUGE
             with contextlib.suppress(OSError):  # a kernel without them says EINVAL
@@ -232,6 +241,8 @@ class Mapping:
             self._map = mmap.mmap(
                 fd, length, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=start
             )
+        except (OSError, ValueError) as error:  # the latter where it has become shorter
+            raise ExecutionError(f"{path} cannot be mapped: {error}") from error
         finally:
             os.close(fd)
         self._array = np.frombuffer(self._map, np.uint8)

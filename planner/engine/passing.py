@@ -22,6 +22,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from planner.errors import InputError
+
 AGE_S: Final = 60.0
 """Seconds since the last write from which a file may be taken for left behind: whoever has made one
 needs a moment to lock it."""
@@ -53,7 +55,12 @@ def passing_folder(folder: Path, label: str) -> Iterator[Path]:
     """A folder of one's own inside another, with all that is in it, for as long as the block."""
     sweep(folder)
     path = passing_path(folder, label)
-    path.mkdir(0o700)
+    try:
+        path.mkdir(0o700)
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be written: {error.strerror}", hint="name another folder"
+        ) from error
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         hold(fd)

@@ -14,7 +14,7 @@ from typing import Final
 from planner.engine.memory import HostBuffer
 from planner.engine.passing import hold, passing_path, sweep
 from planner.engine.pattern import BLOCK, Pattern
-from planner.errors import InfeasibleError
+from planner.errors import ExecutionError, InfeasibleError
 from planner.plan.schema import FileSource
 from planner.units import format_size
 
@@ -125,6 +125,13 @@ class Scratch:
                 _write_all(self._fd, block.view[:length])
             if sync:
                 os.fsync(self._fd)
+        except OSError as error:
+            self.remove()
+            raise ExecutionError(
+                f"the scratch file {self.path} cannot be written: {error.strerror}",
+                hint="name a file (file:), or a folder for scratch files (TMPDIR, or the disk's"
+                " path in the machine file)",
+            ) from error
         except BaseException:
             self.remove()
             raise
@@ -141,8 +148,9 @@ class Scratch:
 
     def remove(self) -> None:
         """Remove the file, if it is there."""
-        with contextlib.suppress(FileNotFoundError):
-            self.path.unlink()
+        if self._fd >= 0 or self.path.exists():
+            with contextlib.suppress(FileNotFoundError):
+                self.path.unlink()
         self._let_go()
 
     def _let_go(self) -> None:

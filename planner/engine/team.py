@@ -12,6 +12,7 @@ from threading import Event, Lock, Thread
 from typing import Final
 
 from planner.engine.waits import Stop, Stopped
+from planner.errors import UnavailableError
 
 JOIN_S: Final = 30.0
 """Seconds to wait for a thread at the end: a stuck driver call must not hang the process."""
@@ -30,12 +31,18 @@ class Team:
         self._left = 0
         self._guard = Lock()
         self._done = Event()
-        self._threads = [
-            Thread(target=self._serve, args=(k,), name=f"{name} worker {k}", daemon=True)
-            for k in range(1, size)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[Thread] = []
+        for k in range(1, size):
+            thread = Thread(target=self._serve, args=(k,), name=f"{name} worker {k}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # a limit of the user, the container, or of addresses
+                self.close()
+                raise UnavailableError(
+                    f"{name}: the system starts {k - 1} of {size - 1} threads and no more",
+                    hint="take fewer workers, or raise the limit (ulimit -u, pids of the cgroup)",
+                ) from error
+            self._threads.append(thread)
 
     def _serve(self, number: int) -> None:
         queue = self._queues[number - 1]

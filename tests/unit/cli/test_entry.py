@@ -136,6 +136,20 @@ def test_a_bug_is_1_and_one_line_with_a_traceback_only_on_request(
         assert "-v shows" not in err
 
 
+@pytest.mark.parametrize("said", ["", "Unable to allocate 8 TiB"])
+def test_memory_that_is_used_up_is_no_bug(
+    said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError(said)
+
+    monkeypatch.setattr(answers, "estimate", fail)
+    assert main(["estimate", PLAN]) == ExitCode.FAILED
+    told = capsys.readouterr().err
+    assert f"error: memory is used up{': ' + said if said else ''}\n" in told
+    assert "ulimit -v" in told
+
+
 def test_an_interrupt_is_130_and_says_what_is_kept(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
