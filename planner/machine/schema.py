@@ -82,12 +82,13 @@ class Setup(_Strict):
     worker alone touches of a ring, which is all of the pace where few of them make one. `register`
     pins touched memory in place, `register_ring` does so with a ring, which lies in huge pages
     where there are any, `unregister` undoes it, `unregister_file` for pieces of a file's mapping.
-    `host_alloc` allocates, touches and pins in one driver call. `map_latency` is mapping a file,
-    `map_touch` the touch of a cached file's mapping (minor page faults), which threads take in
-    turn. A flow's workers take `start` for the first, `worker` for each other one and `lane` for
-    each stream with its events, and `ready` is what the program does between these steps before the
-    first byte; `workers` is all of it for a pool with a ring, where only the whole is known. `wake`
-    is what each worker after the first adds to every run until all are at it.
+    `host_alloc` allocates, touches and pins in one driver call. A call of these takes
+    `register_latency`, `unregister_latency` or `host_alloc_latency` beside its bytes. `map_latency`
+    is mapping a file, `map_touch` the touch of a cached file's mapping (minor page faults), which
+    threads take in turn. A flow's workers take `start` for the first, `worker` for each other one
+    and `lane` for each stream with its events, and `ready` is what the program does between these
+    steps before the first byte; `workers` is all of it for a pool with a ring, where only the whole
+    is known. `wake` is what each worker after the first adds to every run until all are at it.
     """
 
     touch_fresh: BytesPerSecond | None = None
@@ -97,9 +98,11 @@ class Setup(_Strict):
     register_ring: BytesPerSecond | None = None
     register_latency: Seconds = 0.0
     unregister: BytesPerSecond | None = None
+    unregister_latency: Seconds = 0.0
     unregister_file: BytesPerSecond | None = None
     register_file: BytesPerSecond | None = None
     host_alloc: BytesPerSecond | None = None
+    host_alloc_latency: Seconds = 0.0
     map_latency: Seconds = 0.0
     map_touch: BytesPerSecond | None = None
     workers: Seconds = 0.0

@@ -118,10 +118,12 @@ class _Shift:
         )
         known = {name: getattr(setup, name) for name in rates if getattr(setup, name) is not None}
         update = {name: rate / factor for name, rate in known.items()}
-        update["register_latency"] = setup.register_latency * factor
         update |= {
             name: getattr(setup, name) * factor
-            for name in ("map_latency", "workers", "start", "worker", "lane")
+            for name in (
+                *("register_latency", "unregister_latency", "host_alloc_latency", "map_latency"),
+                *("workers", "start", "worker", "lane"),
+            )
         }
         update["wake"] = setup.wake * factor
         return setup.model_copy(update=update)

@@ -242,7 +242,8 @@ def ring_setup(
     setup = host.setup
     start = step(START, 0, None, setup.workers)
     if combined and setup.host_alloc is not None:
-        return steps(start, step("allocate the write-combined ring", ring, setup.host_alloc))
+        made = "allocate the write-combined ring"
+        return steps(start, step(made, ring, setup.host_alloc, setup.host_alloc_latency))
     if setup.register_rate is None and setup.host_alloc is not None:
         return steps(start, *_pinned(setup, ring, "ring"))
     alone = None if setup.touch_worker is None else workers * setup.touch_worker
@@ -265,7 +266,8 @@ def buffer_setup(host: Ram, size: int, *, pinned: bool) -> tuple[SetupStep, ...]
 def _pinned(setup: Setup, size: int, what: str) -> tuple[SetupStep | None, ...]:
     """Pinned memory: touched by all and registered, or the driver's own where that is all known."""
     if setup.register_rate is None and setup.host_alloc is not None:
-        return (step(f"allocate the pinned {what}", size, setup.host_alloc),)
+        made = f"allocate the pinned {what}"
+        return (step(made, size, setup.host_alloc, setup.host_alloc_latency),)
     return (
         step(f"touch the {what}", size, first_touch(setup)),
         step(f"register the {what}", size, setup.register_rate, setup.register_latency),

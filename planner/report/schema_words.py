@@ -156,6 +156,8 @@ _MACHINE: Final[dict[str, tuple[str, Any]]] = {
     "*.unregister": ("Bytes/s of giving that back", "60GB/s"),
     "*.unregister_file": ("Bytes/s of giving pieces of a file's mapping back", "110GB/s"),
     "*.register_file": ("Bytes/s of pinning the mapping of a cached file", "10GB/s"),
+    "*.unregister_latency": ("Seconds of such a call beside its bytes", "20us"),
+    "*.host_alloc_latency": ("Seconds of such a call beside its bytes", "100us"),
     "*.host_alloc": ("Bytes/s of allocating pinned memory by the driver", "2GB/s"),
     "*.map_touch": ("Bytes/s of the touch of a cached file's mapping", "5GB/s"),
 }

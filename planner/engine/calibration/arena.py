@@ -11,6 +11,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ import psutil
 
 from planner.engine import pagecache
 from planner.engine.backends.base import Backend
+from planner.engine.caches import enough, sweep
 from planner.engine.calibration import copies, crowd, disk, first, lone, tables
 from planner.engine.calibration.copies import Walk
 from planner.engine.calibration.costs import timed
@@ -116,7 +118,9 @@ class Arena:
     def first_cells(self, machine: Machine) -> list[Cell]:
         """What a flow takes before its first byte: its worker's start, and what has no name."""
         gpu, walk = self.walk_of(f"h2d{min(self.devices)}")
-        run = first.First(self.bench.backend, machine, gpu, walk)
+        # Before a plan's first run sources are written and targets cleared: no code is in a cache.
+        through = partial(sweep, self.pinned.address, min(self.pinned.size, enough()))
+        run = first.First(self.bench.backend, machine, gpu, walk, through)
         return [
             Cell(("setup", "ready", run.size), run.ready),
             Cell(("setup", "workers", 1), run.started),

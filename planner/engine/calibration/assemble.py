@@ -8,7 +8,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 
-from planner.engine.calibration import ahead, cold_curves, costs, duplex, in_place, tables
+from planner.engine.calibration import ahead, cold_curves, duplex, in_place, setup, tables
 from planner.engine.calibration.between import between
 from planner.engine.calibration.combined import PLAIN
 from planner.engine.calibration.copies import curve_of, queued_rate
@@ -191,7 +191,7 @@ def _host(found: Found) -> Ram:
         cores=about.cores,
         cache=about.cache.size_bytes if about.cache else None,
         copy_rates=rates,
-        setup=costs.setup_of(found.cells),
+        setup=setup.setup_of(found.cells),
         issue=found.value("issue", found.gpus[0]) or 0.0,
         turn=turn_of(found.cells),
         register_ahead=ahead.begun("register_ahead", found.cells, copies),
@@ -238,7 +238,7 @@ def _gpu(found: Found, gpu: int) -> Hbm:
         rate=2 * local.rate if local else None,
         local=local,
         context=found.value("context", gpu) or 0.0,
-        allocate=costs.allocation(found.cells, gpu),
+        allocate=setup.allocation(found.cells, gpu),
     )
 
 

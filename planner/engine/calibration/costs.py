@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping as Table, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,17 +12,13 @@ from typing import Final
 from planner.engine.backends.base import Backend, Engine, Lane
 from planner.engine.calibration.pause import PAUSE
 from planner.engine.calibration.rounds import Cell
-from planner.engine.calibration.statistics import Summary, middle, typical
+from planner.engine.calibration.statistics import middle
 from planner.engine.calibration.tables import worker_counts
 from planner.engine.memory import HostBuffer, Mapping, Ring, copy_memory
 from planner.engine.team import Team
 from planner.engine.waits import Stop
-from planner.machine.curve import Curve, Point
-from planner.machine.schema import Setup
 
 MIB: Final = 1 << 20
-FREE: Final = 1e15
-"""Bytes/s that stand for a call that does nothing: a petabyte in a second."""
 PAGE: Final = 4096
 """Bytes whose registration is all latency."""
 CALLS: Final = 5
@@ -76,6 +72,11 @@ class Costs:
         address, size = buffer.address, buffer.size
         pinned = timed(lambda: self.backend.register(address, size))
         return pinned, timed(lambda: self.backend.unregister(address))
+
+    def calls(self, buffer: HostBuffer) -> tuple[float, float]:
+        """The same of a buffer that is all latency, the medians of a few calls."""
+        pinned, undone = zip(*(self.register(buffer) for _ in range(CALLS)), strict=True)
+        return middle(pinned), middle(undone)
 
     def start_workers(self, count: int) -> float:
         """Seconds of starting a team of so many, whose threads reach the GPUs."""
@@ -188,10 +189,9 @@ class Costs:
         pinned = Cell(("setup", "register", self.size), None)
         pinned.run = lambda: both(pinned, self.register(buffer))
         yield pinned
-        yield Cell(
-            ("setup", "register", PAGE),
-            lambda: middle(self.register(small)[0] for _ in range(CALLS)),
-        )
+        called = Cell(("setup", "register", PAGE), None)
+        called.run = lambda: both(called, self.calls(small))
+        yield called
         if (count := self.team.size) > 1:  # a single one is a first flow's (`first.py`)
             yield Cell(("setup", "workers", count), partial(self.start_workers, count), count)
         yield Cell(("setup", "lane", self.team.size), self.open_lane, self.team.size)
@@ -212,93 +212,6 @@ def timed(work: Callable[[], object]) -> float:
     return perf_counter() - start
 
 
-def _rate(size: int, seconds: float) -> float:
-    return min(FREE, size / seconds) if seconds > 0 else FREE
-
-
-def setup_of(cells: Sequence[Cell]) -> Setup:
-    """The block of the machine file from the cells of this module."""
-    own = {c.key[1:]: c for c in cells if isinstance(c.key, tuple) and c.key[0] == "setup"}
-    seen: dict[str, tuple[int, Summary, float | None]] = {
-        name: (size, cell.summary(), cell.second())
-        for (name, size), cell in own.items()
-        if size != PAGE and cell.taken and name not in ("workers", "wake")
-    }
-    small = own.get(("register", PAGE))
-    latency = small.summary().median if small is not None and small.taken else 0.0
-    rates = {name: _rate(size, found.median) for name, (size, found, _) in seen.items()}
-    if "register" in seen:
-        size, found, undone = seen["register"]
-        latency = min(latency, found.median / 2)
-        rates["register"] = _rate(size, found.median - latency)
-        rates["unregister"] = _rate(size, undone or 0.0)
-    if "touch" in seen and (pinned := seen["touch"][2]) is not None:
-        rates["register_ring"] = _rate(seen["touch"][0], pinned - min(latency, pinned / 2))
-    if "map" in seen:
-        size, found, pinned = seen["map"]
-        rates["map_touch"] = _rate(size, found.median)
-        rates["register_file"] = _rate(size, found.median + (pinned or 0.0))
-    mapped = own.get(("mmap", PAGE))
-    start, worker = _teams(own)
-    return Setup(
-        touch_fresh=rates.get("fresh"),
-        touch_recycled=rates.get("touch"),
-        touch_worker=rates.get("touch_worker"),
-        register_rate=rates.get("register"),
-        register_ring=rates.get("register_ring"),
-        register_latency=latency,
-        unregister=rates.get("unregister"),
-        unregister_file=_undone(cells),
-        register_file=rates.get("register_file"),
-        host_alloc=rates.get("host_alloc"),
-        map_latency=mapped.summary().median if mapped is not None and mapped.taken else 0.0,
-        map_touch=rates.get("map_touch"),
-        start=start,
-        worker=worker,
-        lane=seen["lane"][1].median if "lane" in seen else 0.0,
-        ready=seen["ready"][1].median if "ready" in seen else 0.0,
-        wake=_wake(own),
-        spread=typical(found.spread for _, found, _ in seen.values()),
-    )
-
-
-def _undone(cells: Sequence[Cell]) -> float | None:
-    """Bytes/s of giving registered pieces of a file back, `None` where none were registered."""
-    found = [
-        cell.key[2] / seconds
-        for cell in cells
-        if isinstance(cell.key, tuple) and cell.key[:2] == ("register_ahead", "alone")
-        if (seconds := cell.second())
-    ]
-    return middle(found) if found else None
-
-
-def _teams(cells: Table[tuple[object, ...], Cell]) -> tuple[float, float]:
-    """Seconds of a team of one, and of each further worker."""
-    found = {
-        int(size): cell.summary().median
-        for (name, size), cell in cells.items()
-        if name == "workers" and cell.taken and isinstance(size, int)
-    }
-    if not found:
-        return 0.0, 0.0
-    few, many = min(found), max(found)
-    each = max(0.0, found[many] - found[few]) / max(1, many - few)
-    return max(0.0, found[few] - (few - 1) * each), each
-
-
-def _wake(cells: Table[tuple[object, ...], Cell]) -> float:
-    """Seconds that each worker after the first adds until all are at it, by least squares."""
-    found = {
-        int(count) - 1: cell.summary().median
-        for (name, count), cell in cells.items()
-        if name == "wake" and cell.taken and isinstance(count, int)
-    }
-    if not found:
-        return 0.0
-    return sum(n * seconds for n, seconds in found.items()) / sum(n * n for n in found)
-
-
 def allocation_cells(backend: Backend, gpu: int) -> Iterator[Cell]:
     """Allocations of device memory."""
 
@@ -315,24 +228,6 @@ def allocation_cells(backend: Backend, gpu: int) -> Iterator[Cell]:
             return allocate(size)
 
         yield Cell(("allocate", gpu, size), run)
-
-
-def allocation(cells: Sequence[Cell], gpu: int) -> Curve | None:
-    """Seconds of allocating device memory by bytes, `None` where that was not sampled."""
-    times: Table[int, float] = {
-        c.key[2]: c.summary().median
-        for c in cells
-        if isinstance(c.key, tuple) and c.key[:2] == ("allocate", gpu) and c.taken
-    }
-    if not times:
-        return None
-    small, large = min(times), max(times)
-    rate = _rate(max(1, large - small), max(times[large] - times[small], 1e-12))
-    return Curve(
-        points=tuple(Point(size_bytes=s, seconds=max(times[s], 1e-9)) for s in sorted(times)),
-        latency=max(1e-9, min(times.values())),
-        rate=rate,
-    )
 
 
 def issue_cell(work: Callable[[], float], gpu: int) -> Cell:

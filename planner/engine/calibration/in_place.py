@@ -19,7 +19,7 @@ import numpy as np
 from planner.engine.awake import Waker
 from planner.engine.backends.base import Backend, DeviceBuffer
 from planner.engine.calibration.ahead import Ahead
-from planner.engine.calibration.costs import timed
+from planner.engine.calibration.costs import PAGE, timed
 from planner.engine.calibration.device import Memory
 from planner.engine.calibration.managed import Managed
 from planner.engine.calibration.once import Move, Once, cleared
@@ -171,7 +171,8 @@ class InPlace:
             return seconds
 
         if not self.backend.emulated:
-            yield _cell(("setup", "host_alloc", ALLOCATED), allocate, ALLOCATED)
+            for size in (PAGE, ALLOCATED):
+                yield _cell(("setup", "host_alloc", size), allocate, size)
         buffer = self.backend.combined(READ)
         self.undo.callback(buffer.close)
         buffer.fill(1)

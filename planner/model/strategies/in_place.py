@@ -80,7 +80,7 @@ def _setup(crossing: Crossing, _shape: Shape) -> tuple[SetupStep, ...]:
     setup = crossing.ram.setup
     return steps(
         step("register the buffer", crossing.size, setup.register_rate, setup.register_latency),
-        step("unregister the buffer", crossing.size, setup.unregister),
+        step("unregister the buffer", crossing.size, setup.unregister, setup.unregister_latency),
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from planner.engine.backends.host import HostBackend
-from planner.engine.calibration import cold_curves, costs, disk, tables
+from planner.engine.calibration import cold_curves, costs, disk, setup, tables
 from planner.engine.calibration.copies import Refinement
 from planner.engine.calibration.degraded import link_warning
 from planner.engine.calibration.duplex import interference, shared
@@ -104,13 +104,15 @@ def test_waking_is_timed_to_the_beginning_of_the_last_worker(count: int) -> None
 
 def test_setup_is_made_of_its_cells() -> None:
     size = 256 * MIB
-    found = costs.setup_of(
+    found = setup.setup_of(
         [
             _cell("setup", "fresh", size, value=0.1),
             _cell("setup", "touch", size, value=0.05, also=0.0051),
             _cell("setup", "touch_worker", 32 * MIB, value=0.008),
             _cell("setup", "register", size, value=0.0101, also=0.005),
-            _cell("setup", "register", 4096, value=0.0001),
+            _cell("setup", "register", 4096, value=0.0001, also=0.00002),
+            _cell("setup", "host_alloc", 4096, value=0.0015),
+            _cell("setup", "host_alloc", 64 * MIB, value=0.0335),
             _cell("setup", "workers", 1, value=0.0001),
             _cell("setup", "workers", 16, value=0.0031),
             _cell("setup", "lane", 16, value=0.00008),
@@ -126,7 +128,11 @@ def test_setup_is_made_of_its_cells() -> None:
     assert found.register_ring == pytest.approx(size / 0.005)
     assert found.register_latency == pytest.approx(0.0001)
     assert found.register_rate == pytest.approx(size / 0.01)
-    assert found.unregister == pytest.approx(size / 0.005)
+    assert found.unregister == pytest.approx(size / 0.00498)
+    assert found.unregister_latency == pytest.approx(0.00002)
+    # 64 MiB less the 1.5 ms that a page takes as well.
+    assert found.host_alloc == pytest.approx(64 * MIB / 0.032)
+    assert found.host_alloc_latency == pytest.approx(0.0015)
     # 15 further workers took 3 ms longer than one alone.
     assert found.start == pytest.approx(0.0001)
     assert found.worker == pytest.approx(0.0002)
@@ -138,7 +144,7 @@ def test_setup_is_made_of_its_cells() -> None:
     # Mapping touches the pages, and registering pins them then.
     assert found.map_touch == pytest.approx(size / 0.01)
     assert found.register_file == pytest.approx(size / 0.02)
-    assert costs.setup_of([]).register_rate is None
+    assert setup.setup_of([]).register_rate is None
 
 
 def _readers(name: str, count: int, size: int, *rates: float) -> Cell:

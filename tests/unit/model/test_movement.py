@@ -164,3 +164,20 @@ def test_more_chunks_than_memory_could_list_are_not_followed_one_by_one() -> Non
     shape = Shape(MIB, 2, 2)
     steady_s = movement.size / movement.throughput(shape)
     assert movement.trace(shape).total_s == pytest.approx(steady_s, rel=1e-6)
+
+
+def test_calls_of_the_driver_cost_something_whatever_their_bytes() -> None:
+    # 1 MB at 2 GB/s in a call that takes 1.5 ms beside its bytes, combined or not.
+    made = host(host_alloc=2e9, host_alloc_latency=1.5e-3)
+    for found in (ring_setup(made, 10**6), ring_setup(made, 10**6, combined=True)):
+        assert found[-1].duration_s == pytest.approx(2e-3)
+    # 2 MB come in at 20 GB/s and go at 50: 0.1 and 0.04 ms beside 0.15 and 0.3 ms.
+    more = {"register_latency": 150e-6, "unregister": 50e9, "unregister_latency": 300e-6}
+    tree = one_gpu().model_dump(mode="json", by_alias=True)
+    tree["nodes"]["host0"]["setup"] |= {"register": 20e9, **more}
+    machine = type(one_gpu()).model_validate(tree)
+    steps = {
+        s.name: s.duration_s for s in by(machine, upload(2 * 10**6, "pageable"), "registered").setup
+    }
+    assert steps["register the buffer"] == pytest.approx(0.25e-3)
+    assert steps["unregister the buffer"] == pytest.approx(0.34e-3)
