@@ -205,13 +205,13 @@ def _pinned(value: int | None, grid: Iterable[int]) -> list[int]:
 
 
 def _score(movement: Movement, shape: Shape) -> float:
-    """Seconds by the formula, or chunk by chunk where that is as quick."""
+    """Seconds by the formula, or chunk by chunk where that is as quick, with what a run loses."""
     chunks = -(-movement.size // shape.chunk)
     if chunks <= FEW_WAVES * 2:
         return movement.seconds(shape)
-    return closed_form(
-        movement.stages(shape), movement.size, shape.chunk, shape.workers, shape.depth
-    )
+    stages = movement.stages(shape)
+    formula = closed_form(stages, movement.size, shape.chunk, shape.workers, shape.depth)
+    return movement.lead(shape) + formula
 
 
 def _taste(shape: Shape) -> tuple[int, int, int, int]:

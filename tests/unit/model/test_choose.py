@@ -15,10 +15,10 @@ from planner.machine.topology import Topology
 from planner.model.choose import decide, evaluate
 from planner.model.need import Need, Pins
 from planner.model.pipeline import exact, lengths
-from planner.model.shapes import CHUNKS, DEPTHS, FLAT, WORKERS
+from planner.model.shapes import CHUNKS, DEPTHS, FLAT, WORKERS, Choice, choose_shape
 from planner.model.strategies import Shape
 from planner.model.ways import ways
-from tests.helpers.machines import GB, MIB, one_gpu, two_gpus
+from tests.helpers.machines import GB, MIB, flat_table, one_gpu, two_gpus
 
 LOAD = Need("load", "disk0", "gpu0", 4 * GB, "file", "device", pinned_budget=GB, cores=8)
 
@@ -169,6 +169,20 @@ def test_the_chosen_shape_is_within_one_per_cent_of_brute_force() -> None:
     assert best.steady <= brute * 1.01
     assert FLAT < 0.01
     assert best.shapes[0].chunk in CHUNKS
+
+
+def test_workers_that_take_long_until_they_are_at_it_are_not_woken_for_little() -> None:
+    # A worker copies 2 GB/s, the wire 10. 0.4 GB by four take 50 ms, by six and more 40, but with
+    # more than four it takes 12 to 30 ms until all are at it. For 40 GB that does not count.
+    table = flat_table(2e9, scales=True) | {"lead": [0.0, 0.0, 1e-3, 30e-3]}
+    machine = one_gpu(copy={"memory": table})
+    for size, most in ((400_000_000, 4), (40 * GB, 8)):
+        need = Need("up", "host0", "gpu0", size, "pageable", "device", 16 * GB, 8)
+        ways_here = ways(Topology(machine), need)
+        staged = next(way for way in ways_here if way.names == ("staged",))
+        chosen = choose_shape(staged.movements[0], need)
+        assert isinstance(chosen, Choice)
+        assert (chosen.shape.workers <= 4) == (most == 4)
 
 
 def test_the_choice_equals_brute_force_over_all_ways() -> None:
