@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Final
 
@@ -25,6 +25,7 @@ _MONTHS: Final = (
 )
 
 Names = dict[tuple[str, str], str]
+Hop = tuple[str | None, ...]
 
 _LATEST: Final = [
     Column("run", right=True),
@@ -48,6 +49,7 @@ _LINKS: Final = [
     Column("hop"),
     Column("strategy"),
     Column("plan", give_way=3),
+    Column("flow"),
     Column("machine", give_way=6),
     *_FIGURES,
 ]
@@ -71,7 +73,10 @@ def history_text(history: History, style: Style, *, saved: str | None = None) ->
     for kind, columns in (("plan", _PLANS), ("link", _LINKS)):
         trends = [trend for trend in history.trends if trend.kind == kind]
         if trends:
-            rows = [_trend_row(trend, names, style, told=not where) for trend in trends[:SHOWN]]
+            flows = _flows(trends)
+            rows = [
+                _trend_row(trend, names, flows, style, told=not where) for trend in trends[:SHOWN]
+            ]
             lines += ["", *table(columns, rows, style, indent=2)]
         if len(trends) > SHOWN:
             more = (
@@ -128,6 +133,8 @@ def drift_words(trend: Trend, drift: Drift) -> str:
 def _drift_lines(trends: Iterable[Trend], names: Names, style: Style) -> Iterator[str]:
     """One sentence a drift; a hop that several plans cross is told once, by its largest change."""
     groups: dict[tuple[str | None, ...], list[tuple[Trend, Drift]]] = {}
+    trends = list(trends)
+    flows = _flows(trends)
     for trend in trends:
         if trend.drift is not None:
             key: tuple[str | None, ...] = (trend.content, trend.plan)
@@ -136,7 +143,10 @@ def _drift_lines(trends: Iterable[Trend], names: Names, style: Style) -> Iterato
             groups.setdefault((trend.machine, trend.backend, *key), []).append((trend, trend.drift))
     for group in groups.values():
         trend, drift = max(group, key=lambda pair: abs(pair[1].change))
-        where = f", as {names[trend.plan, trend.content]} shows" if trend.kind == "link" else ""
+        where = ""
+        if trend.kind == "link":
+            flow = f"{trend.flow} of " if len(flows[_hop(trend)]) > 1 else ""
+            where = f", as {flow}{names[trend.plan, trend.content]} shows"
         if len(group) > 1:
             where += f" and {len(group) - 1} more"
         mark = "!" if drift.worse else " "
@@ -157,6 +167,18 @@ def _names(trends: Iterable[Trend]) -> Names:
     }
 
 
+def _flows(trends: Iterable[Trend]) -> Mapping[Hop, set[str]]:
+    """The flows that cross each hop of a plan: where there are several, a row must name its own."""
+    found: dict[Hop, set[str]] = {}
+    for trend in trends:
+        found.setdefault(_hop(trend), set()).add(trend.flow or "")
+    return found
+
+
+def _hop(trend: Trend) -> Hop:
+    return trend.plan, trend.content, trend.start, trend.end, trend.strategy
+
+
 def _machine(one: KeptRun | Trend) -> str:
     return f"{one.machine} ({one.backend})"
 
@@ -175,7 +197,9 @@ def _run_row(run: KeptRun, *, told: bool) -> Row:
     ]
 
 
-def _trend_row(trend: Trend, names: Names, style: Style, *, told: bool) -> Row:
+def _trend_row(
+    trend: Trend, names: Names, flows: Mapping[Hop, set[str]], style: Style, *, told: bool
+) -> Row:
     last = trend.days[-1]
     # Of rates the error is turned round, so that slower means slower in both tables.
     slow, fast = (
@@ -198,7 +222,8 @@ def _trend_row(trend: Trend, names: Names, style: Style, *, told: bool) -> Row:
     name = names[trend.plan, trend.content]
     if trend.kind == "plan":
         return [name, *figures]
-    return [f"{trend.start} → {trend.end}", trend.strategy or "", name, *figures]
+    flow = trend.flow if trend.flow and len(flows[_hop(trend)]) > 1 else ""
+    return [f"{trend.start} → {trend.end}", trend.strategy or "", name, flow, *figures]
 
 
 def _error(factor: float) -> str:

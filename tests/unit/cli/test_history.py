@@ -44,6 +44,24 @@ def test_execute_keeps_nothing_when_asked_not_to(state: Path) -> None:
     assert not state.exists()
 
 
+def test_flows_over_one_hop_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    """By name, in rows and drifts; where there is one flow nobody need read it."""
+    for day in range(8):
+        keep(run_on(day, plan="single"))
+        run = run_on(day, plan="double")
+        slow = run_on(day, rate=55e9 if day < 4 else 40e9).flows[0]
+        keep(run.model_copy(update={"flows": (*run.flows, slow.model_copy(update={"name": "kv"}))}))
+    assert main(["history", "--width", "200"]) == ExitCode.DONE
+    page = capsys.readouterr().out
+    rows = [line.split() for line in page.splitlines() if line.startswith("  host0 → gpu0")]
+    assert sorted(row[4:6] for row in rows) == [
+        ["double", "kv"],
+        ["double", "weights"],
+        ["single", "8"],
+    ]
+    assert "(−27.3 %), as kv of double shows" in page
+
+
 def test_a_history_that_cannot_be_written_is_a_warning(
     state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
