@@ -207,6 +207,12 @@ class Parts:
         changes: dict[str, Any] = {"files": files, "size": sum(file.size_bytes for file in files)}
         if from_file:
             sizes = sources.tensor_sizes
+            left = sources.size_bytes - sum(sizes)
+            if left and flow.size is None:
+                message = f"{left} bytes of the data belong to no tensor"
+                hint = "write the file again, or leave pieces out: all bytes go in one"
+                self._complaints.append(Complaint(child(path, "pieces"), message, hint))
+                return None
             changes["pieces"] = Pieces(count=max(len(sizes), 1), sizes=sizes)
         return flow.model_copy(update=changes)
 

@@ -19,6 +19,8 @@ from typing import Any, Final, NamedTuple
 from planner.errors import InputError
 
 LENGTH_BYTES: Final = 8
+_POINTER: Final = int.from_bytes(b"version ", "little")
+"""What a file starts with that Git has in the place of a large one (git-lfs, docs/spec.md)."""
 LONGEST_HEADER: Final = 100_000_000
 """Bytes; the format's own limit on a header (its README, "Format")."""
 
@@ -119,6 +121,10 @@ def _wrong(path: Path, reason: str) -> InputError:
 def _check_length(path: Path, head: int, length: int, size: int) -> None:
     if head < LENGTH_BYTES:
         raise _wrong(path, f"it has {size} bytes, the length of its header alone takes 8")
+    if length == _POINTER:
+        raise InputError(
+            f"{path} is a pointer of Git LFS, not the file itself", hint="fetch it: git lfs pull"
+        )
     if length > LONGEST_HEADER:
         raise _wrong(path, f"its header claims {length} bytes, the format allows {LONGEST_HEADER}")
     if length < _FEWEST_BYTES:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from planner.errors import InputError
+from planner.errors import InputError, PlanError
+from planner.plan.load import loads_plan
 from planner.plan.safetensors import LONGEST_HEADER, read_header
 
 
@@ -49,6 +50,31 @@ def test_empty_tensors_scalars_and_unknown_dtypes_are_fine(tmp_path: Path) -> No
     }
     header = read_header(write(tmp_path / "m.safetensors", document, 8))
     assert [tensor.name for tensor in header.tensors] == ["none", "one", "nibbles", "new"]
+
+
+def test_a_pointer_of_git_lfs_is_called_one(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:1234\nsize 12345\n")
+    with pytest.raises(InputError, match="is a pointer of Git LFS") as caught:
+        read_header(path)
+    assert caught.value.hint == "fetch it: git lfs pull"
+
+
+@pytest.mark.parametrize("tensors", [{"a": entry(0, 4)}, {"a": entry(0, 4), "b": entry(6, 8)}])
+def test_bytes_that_belong_to_no_tensor_are_no_piece(
+    tmp_path: Path, tensors: dict[str, Any]
+) -> None:
+    """Of 8 bytes behind the last tensor 4, or between two of them 2."""
+    write(tmp_path / "m.safetensors", tensors, 8)
+    plan = "flows: { w: { from: disk0, to: gpu0, file: m.safetensors, pieces: file } }"
+    with pytest.raises(PlanError) as caught:
+        loads_plan(plan, directory=tmp_path)
+    (fault,) = caught.value.faults
+    left = 8 - 4 if len(tensors) == 1 else 2
+    assert fault.path == "flows.w.pieces"
+    assert fault.message == f"{left} bytes of the data belong to no tensor"
+    whole = loads_plan(plan.replace(", pieces: file", ""), directory=tmp_path).plan
+    assert whole.flows["w"].size == 8
 
 
 def test_no_tensors_at_all(tmp_path: Path) -> None:
