@@ -244,10 +244,10 @@ def _cause(detail: ErrorDetails) -> Exception | None:
 
 
 _BOUNDS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
-    "greater_than": lambda c: f"above {c['gt']}",
-    "greater_than_equal": lambda c: f"at least {c['ge']}",
-    "less_than": lambda c: f"below {c['lt']}",
-    "less_than_equal": lambda c: f"at most {c['le']}",
+    "greater_than": lambda c: f"above {c['gt']:g}",
+    "greater_than_equal": lambda c: f"at least {c['ge']:g}",
+    "less_than": lambda c: f"below {c['lt']:g}",
+    "less_than_equal": lambda c: f"at most {c['le']:g}",
 }
 _WANTED: Final[Mapping[str, str]] = {
     "int": "a whole number, like 8",

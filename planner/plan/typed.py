@@ -10,8 +10,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 from pydantic import AliasChoices, ValidationError
 from pydantic_core import ErrorDetails
 
-from planner.plan.schema import Budget, Flow, Pieces, Plan, Use, Written
+from planner.plan.schema import LEAST_CHUNK, Budget, Flow, Pieces, Plan, Use, Written
 from planner.plan.tree import child
+from planner.units import format_size
 from planner.wording import quoted
 
 Part = TypeVar("Part", bound=Written)
@@ -172,7 +173,10 @@ def _complaint(details: ErrorDetails, model: type[Written], path: str) -> Compla
         return Complaint(path, *_bad_choice(value, choices))
     if kind in _BOUNDS:
         bound, words = _BOUNDS[kind]
-        return Complaint(path, f"must be {words} {context[bound]:g}")
+        limit = context[bound]
+        # Only sizes have bounds as large as a page; people write them with a unit.
+        told = format_size(limit) if limit >= LEAST_CHUNK else f"{limit:g}"
+        return Complaint(path, f"must be {words} {told}")
     return refused(path, context.get("error", "is not what belongs here"))
 
 

@@ -42,7 +42,7 @@ def test_what_is_right_is_built() -> None:
         ({"for_each": ["a"]}, "for_each", "needs a mapping, found a list"),
         ({"for_each": {"g": {"a": "b"}}}, "for_each.g", "found a mapping"),
         ({"use": {"reads": "0"}}, "use.reads", "less than one"),
-        ({"chunk": "0"}, "chunk", "must be at least 4096"),
+        ({"chunk": "0"}, "chunk", "must be at least 4 KiB"),
         ({"size": ""}, "size", '"" is not a size'),
         ({"repeat": {}}, "repeat", "needs one value, found a mapping"),
         ({"pieces": {"count": "0"}}, "pieces.count", "less than one"),
