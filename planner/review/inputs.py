@@ -132,9 +132,12 @@ def require_names(loaded: LoadedPlan, machine: Machine) -> None:
     faults = name_faults(loaded, machine)
     if faults:
         first = faults[0]
+        hint = f"it has {', '.join(machine.nodes)}"
+        if machine.emulated and 'no node "gpu' in first.message:
+            hint += "; `planner calibrate --emulate-gpus N` lets RAM stand in for N GPUs"
         raise UnavailableError(
             f"this computer cannot run {loaded.plan.name}: {first.message} ({first.path})",
-            hint=f"it has {', '.join(machine.nodes)}",
+            hint=hint,
         )
 
 

@@ -78,3 +78,12 @@ def test_an_unknown_machine_is_a_fault_at_its_key() -> None:
 
 def test_here_is_measured_not_checked() -> None:
     assert inputs.machine_faults(loads_plan(TEXT.replace("h200-sxm-1", "here"))) == []
+
+
+@pytest.mark.parametrize("emulated", [True, False])
+def test_more_gpus_can_be_emulated(emulated: bool) -> None:
+    loaded = loads_plan("flows: { w: { from: gpu0, to: gpu3, size: 1GB } }")
+    machine = load_machine("h200-sxm-1").model_copy(update={"emulated": emulated})
+    with pytest.raises(UnavailableError, match='no node "gpu3"') as caught:
+        inputs.require_names(loaded, machine)
+    assert ("--emulate-gpus N" in str(caught.value.hint)) is emulated
