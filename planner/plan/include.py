@@ -16,9 +16,14 @@ from planner.errors import Fault
 from planner.files import read_bytes
 from planner.plan.tree import Entry, Items, Node, Place, Scalar, SourceText, Table
 from planner.plan.yaml_nodes import NotReadableError, read_nodes
+from planner.units import format_size
 
 DEEPEST: Final = 50
 """Files within files that are followed: no plan needs so many, and each takes stack."""
+
+LARGEST: Final = 64 << 20
+"""Bytes of a file that is read as a plan; 10,000 flows of 20 keys take 4 MB. Weights that are
+named in the place of a plan would be searched for a minute."""
 
 EXAMPLE: Final = "flows: { load: { from: disk0, to: gpu0, size: 1GB } }"
 """The least that a plan says."""
@@ -144,6 +149,10 @@ class FileReader:
         place = asked if asked is not None else Place(SourceText(str(path), path.parent))
         key = "include" if asked is not None else ""
         try:
+            if path.is_file() and path.stat().st_size > LARGEST:
+                told = f"{path} has {format_size(path.stat().st_size)}: no plan is that large"
+                self.faults.append(place.fault(key, told, "name the file of a plan"))
+                return None
             raw = read_bytes(path)
         except FileNotFoundError:
             self.faults.append(place.fault(key, f"there is no file {path}", _nearby(path)))

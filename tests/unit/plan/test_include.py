@@ -115,6 +115,18 @@ def test_files_that_include_each_next_one_ten_times_are_stopped(tmp_path: Path) 
     ]
 
 
+def test_a_file_as_large_as_weights_is_not_read(tmp_path: Path) -> None:
+    """Neither as a plan nor as an include: 1 TB that takes no room is told at once."""
+    large = tmp_path / "model.bin"
+    with large.open("wb") as file:
+        file.truncate(10**12)
+    for path in (large, write(tmp_path, plan="include: model.bin\n")):
+        with pytest.raises(PlanError) as caught:
+            load_plan(path)
+        (fault,) = caught.value.faults
+        assert fault.message == f"{large} has 1 TB: no plan is that large"
+
+
 def test_an_include_cannot_use_variables(tmp_path: Path) -> None:
     path = write(tmp_path, plan=f"vars: {{ a: b }}\ninclude: $a.yaml\n{FLOW}")
     with pytest.raises(PlanError) as caught:
