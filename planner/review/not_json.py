@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
-from typing import Final
+from typing import Any, Final, NoReturn
 
 from planner.errors import InputError
 
@@ -16,10 +17,31 @@ _ESCAPE: Final = 6
 """Characters of `\\u00e9`."""
 
 
+def read_json(text: str) -> Any:
+    """What a JSON text states; raises `ValueError` also for what Python alone takes for a number.
+
+    No result holds NaN or an infinity: whoever wrote one did not mean it.
+    """
+    return json.loads(text, parse_constant=_no_number, parse_float=_finite)
+
+
+def _no_number(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"{digits} is out of all proportion")
+    return number
+
+
 def not_json(
-    path: str | os.PathLike[str], text: str, error: json.JSONDecodeError, *, hint: str
+    path: str | os.PathLike[str], text: str, error: ValueError | RecursionError, *, hint: str
 ) -> InputError:
     """The error for the text of a file, with the place where it ends or goes wrong."""
+    if not isinstance(error, json.JSONDecodeError):
+        return InputError(f"{path} is not JSON: {error}", hint=hint)
     if _ends_early(text, error):
         lines = text.count("\n") + 1
         return InputError(

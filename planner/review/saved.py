@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from itertools import pairwise
@@ -16,7 +15,7 @@ from planner.files import is_given
 from planner.plan.schema import Plan
 from planner.results import Estimate, FlowSchedule, Hop
 from planner.review.embedded import embedded, is_page, no_result_in
-from planner.review.not_json import not_json
+from planner.review.not_json import not_json, read_json
 from planner.units import format_size
 
 if TYPE_CHECKING:
@@ -54,9 +53,9 @@ def result_in(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     if stated is None:
         raise no_result_in(path, text)
     try:
-        body = json.loads(stated)
+        body = read_json(stated)
     except (ValueError, RecursionError) as error:
-        if isinstance(error, json.JSONDecodeError) and (page or _OURS.match(stated)):
+        if page or _OURS.match(stated):
             raise not_json(path, stated, error, hint=_RERUN) from error
         return None  # likewise
     if not isinstance(body, dict) or not str(body.get("format", "")).startswith("planner."):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,7 +15,7 @@ from planner.results.diff import Diff
 from planner.review.compare import compare
 from planner.review.embedded import embedded, no_result_in
 from planner.review.gate import Limit, parse_limit
-from planner.review.not_json import not_json
+from planner.review.not_json import not_json, read_json
 from planner.units import UnitError
 
 if TYPE_CHECKING:
@@ -100,13 +99,9 @@ def read_side(path: str | os.PathLike[str], progress: Progress | None = None) ->
 def result_of(text: str, path: str | os.PathLike[str]) -> Estimate | Run:
     """The result that the JSON `text` states; errors call it `path`."""
     try:
-        body = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise not_json(path, text, error, hint=f"what can be read is {_WANTED}") from error
+        body = read_json(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path} is not JSON: {error}", hint=f"what can be read is {_WANTED}"
-        ) from error
+        raise not_json(path, text, error, hint=f"what can be read is {_WANTED}") from error
     name = str(body.get("format", "")) if isinstance(body, dict) else ""
     kind = _KINDS.get(name)
     if kind is None:

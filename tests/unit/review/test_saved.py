@@ -106,6 +106,28 @@ def test_a_result_that_is_broken_inside_is_told_where(
     assert caught.value.message == f"{file} is not JSON: {told} in {place}"
 
 
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        ("NaN", "NaN is no number"),
+        ("-Infinity", "-Infinity is no number"),
+        ("1e999", "1e999 is out of all proportion"),
+        ("9" * 5000, "limit"),  # of digits, which Python sets
+        ("[" * 100_000, "recursion"),
+    ],
+)
+def test_what_is_no_number_is_no_result(
+    tmp_path: Path, made: Estimate, number: str, told: str
+) -> None:
+    text = made.model_dump_json(indent=2)
+    at = text.index('"makespan_s": ') + len('"makespan_s": ')
+    file = tmp_path / "e.json"
+    file.write_text(text[:at] + number + text[text.index(",", at) :], encoding="utf-8")
+    for read in (saved.saved_estimate, inputs.read_plan, read_side):
+        with pytest.raises(InputError, match=rf"e\.json is not JSON: .*{told}"):
+            read(file)
+
+
 @pytest.fixture(scope="module")
 def page(made: Estimate) -> str:
     return page_of(made)
