@@ -88,7 +88,8 @@ class Setup(_Strict):
     threads take in turn. A flow's workers take `start` for the first, `worker` for each other one
     and `lane` for each stream with its events, and `ready` is what the program does between these
     steps before the first byte; `workers` is all of it for a pool with a ring, where only the whole
-    is known. `wake` is what each worker after the first adds to every run until all are at it.
+    is known. `wake` is what each worker after the first adds to every run until all are at it,
+    where its copy table has no `lead`.
     """
 
     touch_fresh: BytesPerSecond | None = None

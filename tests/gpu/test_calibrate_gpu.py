@@ -45,6 +45,14 @@ def test_a_full_calibration_has_every_curve_and_takes_less_than_three_minutes(
     assert host.setup.host_alloc is not None
     assert host.write_combined is not None
     assert machine.hardware["driver"]
+    for copy in ("file", "memory", "save_memory"):
+        leads = host.copy_rates[copy].lead
+        assert leads is not None
+        # Threads are awake within a millisecond each; a short run may hide what few take.
+        assert 0 <= leads[-1] < 1e-3 * host.cores
+        assert list(leads) == sorted(leads)
+    if host.register_ahead is not None:
+        assert host.register_ahead.overhead < 10e-3
     link = machine.links["pcie0"]
     if link.generation is not None and link.max_generation is not None:
         # Asked under load: an idle link would show its slowest generation.
