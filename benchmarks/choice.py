@@ -6,7 +6,7 @@ For each plan of `choice_plans.py` every feasible way (route and strategies) run
 depth and workers that the planner would give it, and random inner points of the best two ways run
 too. The chosen way and the fastest of all then run in turn, round after round, and medians decide:
 the minimum of many single runs would be luck. Time is that of the plan: setup once, and every
-repeat. Results go to `benchmarks/results/choice-MACHINE.json` plan by plan. A plan may take twice
+repeat. Results go to `benchmarks/results/choice-MACHINE.json` plan by plan. A plan may take 1.25 of
 its share of what is left of the budget: random shapes are left out first, then final rounds.
 """
 
@@ -59,14 +59,14 @@ GOOD = 1.03
 HOPELESS = 3.0
 """Shapes that are predicted to take so many times the best are not tried: their runs would take
 most of the time, and no prediction is that far off for a ring."""
-SHARES = 2.0
+SHARES = 1.25
 """How many times its share of the time that is left a plan may take."""
 INNER_SHARE = 0.6
 """Of a plan's time, when the random shapes are over at the latest: the final rounds decide."""
 BATCH = 5
 """Random shapes that run between two looks at the clock."""
 LEAST_ROUNDS = 2
-LEAST_S = 5.0
+LEAST_S = 2.0
 """Seconds without which no plan begins."""
 KIB = 1 << 10
 SMALLEST, LARGEST = 256 * KIB, 64 << 20
