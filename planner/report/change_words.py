@@ -30,8 +30,43 @@ _FORMATS: Final = {
     "gap": format_time,
     "time": format_time,
     "start": format_time,
+    "memlock": format_size,
+    "sector": format_size,
+    "window": format_size,
+    "touch_fresh": format_rate,
+    "touch_recycled": format_rate,
+    "touch_worker": format_rate,
+    "register": format_rate,
+    "register_ring": format_rate,
+    "unregister": format_rate,
+    "unregister_file": format_rate,
+    "register_file": format_rate,
+    "register_memory": format_rate,
+    "host_alloc": format_rate,
+    "map_touch": format_rate,
+    "cipher": format_rate,
+    "forward": format_rate,
+    "backward": format_rate,
+    "register_latency": format_time,
+    "unregister_latency": format_time,
+    "host_alloc_latency": format_time,
+    "map_latency": format_time,
+    "setup.workers": format_time,
+    "worker": format_time,
+    "lane": format_time,
+    "ready": format_time,
+    "wake": format_time,
+    "issue": format_time,
+    "turn": format_time,
+    "context": format_time,
+    "round_trip": format_time,
+    "idle": format_time,
+    "overhead": format_time,
+    "per_chunk": format_time,
+    "per_piece": format_time,
+    "seconds": format_time,
 }
-"""How a number in a plan or a machine is written, by the last key of its path."""
+"""How a number in a plan or a machine is written, by the last key of its path, or the last two."""
 
 
 def direction_words(change: TimeChange) -> str:
@@ -122,7 +157,8 @@ def value_words(path: str, value: Scalar) -> str:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    shown = _FORMATS.get(path.rpartition(".")[2])
+    keys = path.split(".")
+    shown = _FORMATS.get(".".join(keys[-2:])) or _FORMATS.get(keys[-1])
     if shown is None or isinstance(value, str):
         return f"{value:.6g}" if isinstance(value, float) else str(value)
     return shown(round(value)) if shown is format_size else shown(value)  # type: ignore[arg-type]

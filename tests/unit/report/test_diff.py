@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from planner.machine.schema import Machine
+from planner.report.change_words import value_words
 from planner.report.diff import MOST, diff_text
 from planner.report.style import Style
 from planner.results import Estimate
 from planner.results.diff import Diff
 from planner.review.compare import compare
+from planner.units import RATE_PATTERN, SIZE_PATTERN, TIME_PATTERN
 from tests.helpers import results, sides
 
 
@@ -62,3 +67,39 @@ def test_a_change_too_small_for_its_digits_claims_no_number() -> None:
     # 0.01 % rounds to 0.0 %, and 1.0001 to 1.000.
     assert row.endswith("slightly slower")
     assert "%" not in row
+
+
+def _patterns(schema: object) -> Iterator[str]:
+    """The patterns of a field, those of its items left out."""
+    if isinstance(schema, list):
+        for item in schema:
+            yield from _patterns(item)
+    elif isinstance(schema, dict) and schema.get("type") != "array":
+        if "pattern" in schema:
+            yield schema["pattern"]
+        yield from _patterns(schema.get("anyOf", []))
+
+
+def _fields() -> Iterator[tuple[str, str]]:
+    """The key and the pattern of every quantity that a machine has."""
+    quantities = {TIME_PATTERN, RATE_PATTERN, SIZE_PATTERN}
+    for kind, definition in Machine.model_json_schema()["$defs"].items():
+        for key, field in definition.get("properties", {}).items():
+            for pattern in quantities.intersection(_patterns(field)):
+                yield f"{kind.lower()}.{key}", pattern
+
+
+@pytest.mark.parametrize(("path", "pattern"), sorted(_fields()))
+def test_a_figure_of_a_machine_has_its_unit(path: str, pattern: str) -> None:
+    value, told = {
+        TIME_PATTERN: (1.5e-3, "1.500 ms"),
+        RATE_PATTERN: (1.5e9, "1.5 GB/s"),
+        SIZE_PATTERN: (1_500_000_000, "1.5 GB"),
+    }[pattern]
+    assert value_words(f"nodes.x.{path}", value) == told
+
+
+def test_counts_have_none() -> None:
+    """Threads of a hop and the time to start them have the same key."""
+    assert value_words("flows.w.workers", 8) == "8"
+    assert value_words("nodes.host0.setup.workers", 0.003) == "3.000 ms"
