@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from planner.model.needs import Demand
 
 _RERUN = "`planner estimate PLAN -o FILE` makes a new one"
+MOST_WORKERS: Final = 65_536
+"""Workers of one hop in a schedule that can be meant: threads of one process."""
 _OURS: Final = re.compile(r'\s*\{\s*"format"\s*:\s*"planner\.')
 """How the JSON of a result begins: a plan may be written in braces, too."""
 
@@ -156,6 +158,9 @@ def _of_schedule(need: Need, schedule: FlowSchedule, needs: dict[str, Need]) -> 
             yield f"{need.name} goes from {start} to {need.end} by the plan, {way} here"
         if need.size and any(hop.chunk_bytes < 1 for hop in hops):
             yield f"{need.name} goes in chunks of nothing"
+        most = max(hop.workers for hop in hops) if hops else 1
+        if most > MOST_WORKERS:
+            yield f"{need.name} has {most} workers, more than any computer runs"
         yield from _pinned(need, hops)
 
 

@@ -22,6 +22,7 @@ from planner.results import (
     Timeline,
     TimelineRow,
 )
+from planner.review.saved import require_agreement
 
 if TYPE_CHECKING:
     from planner.model.slower import Replay
@@ -99,6 +100,7 @@ def _replayed(
     from planner.model.replay import replay
     from planner.model.slower import Replay
 
+    require_agreement(estimate)
     repeats = [f.repeat for f in estimate.flows]
     if max(repeats, default=1) > MANY:
         return None, f"{max(repeats)} repeats are too many to be shown one by one"

@@ -80,6 +80,22 @@ def test_what_cannot_be_played_again_is_shown_in_outline_and_said() -> None:
     assert "another time" in study(other).remarks[0]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [({"chunk_bytes": 0}, "in chunks of nothing"), ({"workers": 10**9}, "1000000000 workers")],
+)
+def test_a_schedule_that_is_none_is_shown_in_outline(wrong: dict[str, int], told: str) -> None:
+    """One divided by nothing, the other would make a milliard workers."""
+    made = answers.estimate(ROOT / "plans" / "llm_load.yaml")
+    (flow,) = made.flows
+    hops = tuple(hop.model_copy(update=wrong) for hop in flow.schedule.hops)
+    schedule = flow.schedule.model_copy(update={"hops": hops})
+    damaged = made.model_copy(update={"flows": (flow.model_copy(update={"schedule": schedule}),)})
+    found = study(damaged)
+    assert found.predicted == outline(damaged)
+    assert told in found.remarks[0]
+
+
 @pytest.mark.parametrize("plan", ["llm_load", "kv_cache_offload", "gpu_to_gpu"])
 def test_a_run_keeps_slices_that_add_up_to_its_busy_times(plan: str) -> None:
     run = answers.execute(ROOT / "plans" / f"{plan}.yaml", backend="null")
