@@ -23,7 +23,7 @@ Name = Annotated[
 EmulateGpus = Annotated[
     int | None,
     typer.Option(
-        "--emulate-gpus", min=1, metavar="N", help="Stand in for N GPUs with memory in RAM."
+        "--emulate-gpus", min=1, max=64, metavar="N", help="Stand in for N GPUs with memory in RAM."
     ),
 ]
 Scratch = Annotated[
