@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from threading import Barrier
 from typing import Final
 
+from planner.engine.calibration.abreast import abreast
 from planner.engine.calibration.rounds import Cell
 from planner.engine.files import read_exactly
 from planner.engine.memory import Mapping, Ring
@@ -88,11 +88,7 @@ class Reader:
                 if now - start >= self.seconds:
                     return done / (now - start), turn
 
-        if readers == 1:
-            found = [read(0)]
-        else:
-            with ThreadPoolExecutor(readers) as pool:
-                found = list(pool.map(read, range(readers)))
+        found = abreast(read, readers, ready)
         self.at = first + min(room, 1 + max(turn for _, turn in found)) * length
         return sum(rate for rate, _ in found)
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
 import numpy as np
 
+from planner.engine.calibration.abreast import abreast
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.scope import FEW_CORES
 from planner.engine.calibration.statistics import middle, spread_around, typical
@@ -102,11 +102,7 @@ def rate(side: Side, slots: Sequence[memoryview], workers: int, seconds: float) 
             if now >= end and done:
                 return done, begin, now
 
-    if workers == 1:
-        found = [work(0)]
-    else:
-        with ThreadPoolExecutor(workers) as pool:
-            found = list(pool.map(work, range(workers)))
+    found = abreast(work, workers, ready)
     if not side.turns:
         return sum(done / (end - begin) for done, begin, end in found)
     # Who comes last finds nobody in its way, so its own time says too much. From the first end of a
