@@ -122,7 +122,7 @@ SWEEPS = {
 @pytest.mark.parametrize("name", SWEEPS)
 def test_a_sweep(name: str, golden: Golden, capsys: pytest.CaptureFixture[str]) -> None:
     plan, *axes = SWEEPS[name]
-    code = main(["sweep", f"plans/{plan}.yaml", *axes, "--width", "100"])
+    code = main(["sweep", f"plans/{plan}.yaml", *axes, "--width", "100", "--no-progress"])
     out, err = capsys.readouterr()
     assert (code, err) == (ExitCode.DONE, "")
     golden.check(f"sweep/{name}.txt", out)
