@@ -158,6 +158,8 @@ def _forget(
 
     if which.link is not None:
         raise typer.BadParameter("a run is forgotten whole: --link has no meaning for forget")
+    if console.json:
+        raise typer.BadParameter("forget has no result to print: leave out --json")
     which = replace(which, ids=ids)
     narrowed = which.where()[1]
     if bool(narrowed) == everything:

@@ -143,6 +143,13 @@ def test_runs_are_forgotten_only_on_request(capsys: pytest.CaptureFixture[str]) 
     assert count() == 0
 
 
+def test_forgetting_has_no_json(capsys: pytest.CaptureFixture[str]) -> None:
+    keep(run_on(0))
+    assert main(["history", "forget", "--all", "--yes", "--json"]) == ExitCode.USAGE
+    assert "leave out --json" in json.loads(capsys.readouterr().out)["message"]
+    assert count() == 1
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
