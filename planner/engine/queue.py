@@ -9,6 +9,7 @@ has.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import accumulate, pairwise
 from math import gcd
 from threading import Lock
 from typing import Final
@@ -82,14 +83,13 @@ def _unit(size: int, chunks: Sequence[int]) -> int:
 
 def _taken(units: Chunks, most: int, borders: Collection[int]) -> tuple[Chunks, list[int]]:
     """What a route gets from each unit on: `most` units, or what the file has left."""
-    sizes: list[int] = []
+    count = len(units)
+    stops = [i for i in range(1, count) if units.lows[i] in borders] + [count]
+    ends = [0, *accumulate(units.sizes)]
     spans: list[int] = []
-    for i in range(len(units)):
-        end = i + 1
-        while end < min(i + most, len(units)) and units.lows[end] not in borders:
-            end += 1
-        sizes.append(sum(units.sizes[i:end]))
-        spans.append(end - i)
+    for begin, stop in pairwise([0, *stops]):
+        spans += [min(most, stop - i) for i in range(begin, stop)]
+    sizes = [ends[i + span] - ends[i] for i, span in enumerate(spans)]
     return Chunks(units.lows, sizes), spans
 
 
