@@ -19,7 +19,7 @@ import numpy as np
 import planner
 from benchmarks.checkpoints import LENGTH, Table, data_bytes, even_table, header_of
 from benchmarks.load_controls import Controls, filling, from_file, from_memory
-from benchmarks.record import Clock
+from benchmarks.record import Clock, told
 from planner.engine.measure import middle
 from planner.engine.memory import HostBuffer
 from planner.engine.scratch import require_space
@@ -199,11 +199,6 @@ class Case:
             "share_of_ceiling": max(middles["copy_s"], middles["stage_s"]) / load,
             "rounds": self.rows,
         }
-
-
-def told(error: Exception) -> str:
-    """An error in one line."""
-    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def _about(report: Any) -> dict[str, Any]:

@@ -30,9 +30,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout not installed
 
 from benchmarks.checkpoints import data_bytes
-from benchmarks.load_cases import MEMORY, Case, cold, table_of, told
+from benchmarks.load_cases import MEMORY, Case, cold, table_of
 from benchmarks.load_controls import Controls
-from benchmarks.record import RESULTS, Clock, gpu_word, header, leave_on_sigterm, write
+from benchmarks.record import RESULTS, Clock, gpu_word, header, leave_on_sigterm, told, write
 from planner.engine.scratch import require_space
 from planner.engine.serving.opening import open_for
 from planner.errors import InfeasibleError

@@ -44,6 +44,11 @@ def leave_on_sigterm() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
+def told(error: Exception) -> str:
+    """An error in one line."""
+    return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
 def header(machine: Machine | None = None) -> dict[str, Any]:
     """Date, machine, driver and command: the first keys of a result."""
     found: dict[str, Any] = {

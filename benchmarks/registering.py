@@ -38,27 +38,24 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout no
 
 import psutil
 
-from benchmarks.record import RESULTS, Clock, gpu_word, header, leave_on_sigterm, write
+from benchmarks.record import RESULTS, Clock, gpu_word, header, leave_on_sigterm, told, write
 from planner.engine import pagecache
 from planner.engine.backends import open_backend
 from planner.engine.backends.base import Backend, DeviceBuffer, Engine, Lane
 from planner.engine.caches import Broom
 from planner.engine.calibrate import backend_name
+from planner.engine.calibration.once import Move, made_ready
 from planner.engine.files import FileRanges
 from planner.engine.measure import middle
 from planner.engine.memory import Mapped, Mapping
 from planner.engine.pattern import Pattern
 from planner.engine.places import DevicePlace, MappedPlace
-from planner.engine.route import Route, SourceRest
+from planner.engine.route import SourceRest
 from planner.engine.scratch import Scratch
 from planner.engine.strategies.base import cut_source
 from planner.engine.strategies.registered_chunks import registered_chunks
-from planner.engine.team import Team
 from planner.engine.terms import Terms
-from planner.engine.transfer import Line, Transfer
-from planner.engine.waits import Stop
 from planner.plan.schema import FileSource
-from planner.results import Hop
 from planner.units import format_rate, format_size, parse_size
 
 GPU: Final = 0
@@ -96,25 +93,19 @@ class Bench:
 
     def strategy(self, region: int, workers: int, terms: Terms) -> Callable[[], Took]:
         """The engine's own strategy with regions of a size."""
-        hop = Hop(
-            link="",
-            start="disk0",
-            end="gpu0",
-            strategy="registered_chunks",
-            chunk_bytes=region,
+        move = Move(
+            "registered_chunks",
+            registered_chunks(GPU),
+            self.place,
+            self.device,
+            self.size,
+            chunk=region,
             depth=DEPTH,
             workers=workers,
-            coupled=False,
+            rests=(SourceRest(),),
+            terms=terms,
         )
-        route = Route((hop,), registered_chunks(GPU), (0, 0), (SourceRest(),))
-        stop = Stop()
-        team = Team(workers, stop, "registering")
-        self.undo.callback(team.close)
-        team.run(lambda _number: self.backend.attach(GPU))
-        line = Line("registering", self.size, (route,), self.place, self.device)
-        transfer = Transfer(self.backend, team, stop, line, terms)
-        self.undo.callback(transfer.close)
-        transfer.prepare()
+        transfer = made_ready(self.backend, move, self.undo, GPU)
 
         def run() -> Took:
             begun = perf_counter()
@@ -220,7 +211,7 @@ def measure(
                 bench.ready()
                 found.setdefault(key, []).append(run())
             except Exception as error:  # noqa: BLE001 - one variant must not lose the others
-                failed[key] = f"{type(error).__name__}: {error}".splitlines()[0]
+                failed[key] = told(error)
         save(rows())
     return rows()
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 __all__ = ["main"]
 
-INTERRUPTED = 130
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line `arguments` (those of the process if `None`); the exit code.
@@ -19,13 +17,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         import sys
 
+        from planner.errors import ExitCode
         from planner.report.failure import failure_json
 
         given = sys.argv[1:] if arguments is None else arguments
         message = "interrupted; nothing was begun"
         if "--json" in given:
-            print(failure_json(INTERRUPTED, message, None, []))
+            print(failure_json(ExitCode.INTERRUPTED, message, None, []))
         else:
             print(f"error: {message}", file=sys.stderr)
-        return INTERRUPTED
+        return ExitCode.INTERRUPTED
     return run(arguments)

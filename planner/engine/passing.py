@@ -80,10 +80,19 @@ def _stem(path: Path) -> str:
 
     A name has 255 bytes at the most (NAME_MAX of Linux), and what is put around it has 25.
     """
-    name = os.fsencode(path.name)
-    if len(name) <= _LONGEST:
-        return path.name
-    return f"{os.fsdecode(name[: _LONGEST - 9])}-{zlib.crc32(name):08x}"
+    return shortened(path.name, _LONGEST)
+
+
+def shortened(name: str, most: int) -> str:
+    """The name if it has no more than `most` bytes, else its beginning and a number of it all.
+
+    >>> shortened("weights", 16), shortened("weights-of-the-model", 16)
+    ('weights', 'weights-198a6491')
+    """
+    told = os.fsencode(name)
+    if len(told) <= most:
+        return name
+    return f"{os.fsdecode(told[: most - 9])}-{zlib.crc32(told):08x}"
 
 
 def sweep_parts(path: Path) -> list[Path]:

@@ -7,12 +7,11 @@ import os
 import re
 import shutil
 import tempfile
-import zlib
 from pathlib import Path
 from typing import Final
 
 from planner.engine.memory import HostBuffer
-from planner.engine.passing import hold, passing_path, sweep
+from planner.engine.passing import hold, passing_path, shortened, sweep
 from planner.engine.pattern import BLOCK, Pattern
 from planner.errors import ExecutionError, InfeasibleError
 from planner.plan.schema import FileSource
@@ -73,10 +72,7 @@ def own_path(folder: Path, label: str) -> Path:
 
 def _words(label: str) -> str:
     """The label in letters and digits; of one that no file could be named after the beginning."""
-    words = re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")
-    if len(words) <= _LONGEST:
-        return words
-    return f"{words[: _LONGEST - 9]}-{zlib.crc32(words.encode()):08x}"
+    return shortened(re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-"), _LONGEST)
 
 
 class Scratch:

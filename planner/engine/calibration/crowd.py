@@ -15,17 +15,13 @@ from typing import Final
 
 from planner.engine.backends.base import Backend
 from planner.engine.calibration.joint import USUAL
+from planner.engine.calibration.once import Move, made_ready
 from planner.engine.calibration.rounds import Cell
 from planner.engine.files import FileRanges
 from planner.engine.memory import HostBuffer
 from planner.engine.places import FilePlace, HostPlace
-from planner.engine.route import Route
 from planner.engine.strategies.disk import READS
-from planner.engine.team import Team
-from planner.engine.transfer import Line, Transfer
-from planner.engine.waits import Stop
 from planner.plan.schema import FileSource
-from planner.results import Hop
 
 CHUNK: Final = 16 << 10
 """Bytes of a chunk: 2 us of one worker's copying at 8 GB/s, and all workers copy at once."""
@@ -59,24 +55,16 @@ class Crowd:
         ranges = FileRanges((FileSource(path=str(file), offset=0, size_bytes=moved),))
         ranges.open()
         self._undo.callback(ranges.close)
-        hop = Hop(
-            link="",
-            start="source",
-            end="target",
-            strategy="buffered",
-            chunk_bytes=CHUNK,
-            depth=1,
+        move = Move(
+            "buffered",
+            READS["buffered"],
+            FilePlace(ranges),
+            HostPlace(target),
+            moved,
+            chunk=CHUNK,
             workers=workers,
-            coupled=False,
         )
-        stop = Stop()
-        team = Team(workers, stop, "calibration")
-        self._undo.callback(team.close)
-        route = Route((hop,), READS["buffered"], (0,), ())
-        line = Line("calibration", moved, (route,), FilePlace(ranges), HostPlace(target))
-        self._transfer = Transfer(backend, team, stop, line)
-        self._undo.callback(self._transfer.close)
-        self._transfer.prepare()
+        self._transfer = made_ready(backend, move, self._undo)
 
     def __call__(self) -> float:
         """Seconds of a chunk, all workers at it."""

@@ -12,6 +12,7 @@ asleep; so a steady run comes right behind the same here, and only the first one
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -38,7 +39,7 @@ CLEARED: Final = 0xA5
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What moves, and how: the strategy with its stages, the two ends, bytes, chunk and slots."""
+    """What moves, and how: the strategy with its stages, the ends, bytes, chunk, slots, workers."""
 
     strategy: str
     stages: tuple[Stage, ...]
@@ -47,8 +48,39 @@ class Move:
     size: int
     chunk: int = 0
     depth: int = 1
+    workers: int = 1
     rests: tuple[Rest, ...] = ()
     terms: Terms = field(default_factory=Terms)
+
+
+def made_ready(
+    backend: Backend, move: Move, undo: contextlib.ExitStack, gpu: int | None = None
+) -> Transfer:
+    """The movement outside of any flow; `undo` ends its threads, and gives lanes and memory back.
+
+    The threads have reached the `gpu` where one takes part.
+    """
+    hop = Hop(
+        link="",
+        start="source",
+        end="target",
+        strategy=move.strategy,
+        chunk_bytes=move.chunk or move.size,
+        depth=move.depth,
+        workers=move.workers,
+        coupled=False,
+    )
+    route = Route((hop,), move.stages, (0,) * len(move.stages), move.rests)
+    line = Line("calibration", move.size, (route,), move.source, move.target)
+    stop = Stop()
+    team = Team(move.workers, stop, "calibration")
+    undo.callback(team.close)
+    if gpu is not None:
+        team.run(lambda _number: backend.attach(gpu))
+    transfer = Transfer(backend, team, stop, line, move.terms)
+    undo.callback(transfer.close)
+    transfer.prepare()
+    return transfer
 
 
 class Once:
@@ -85,24 +117,9 @@ class Once:
         """Seconds in which the last run's registrations were given back."""
         if isinstance(move.target, DevicePlace) and move.terms.use is not None:
             move.target.touched = Kept(move.terms.touching, [0], [move.size])
-        hop = Hop(
-            link="",
-            start="source",
-            end="target",
-            strategy=move.strategy,
-            chunk_bytes=move.chunk or move.size,
-            depth=move.depth,
-            workers=1,
-            coupled=False,
-        )
         self._cleared = _target_of(move)
-        route = Route((hop,), move.stages, (0,) * len(move.stages), move.rests)
-        line = Line("calibration", move.size, (route,), move.source, move.target)
-        stop = Stop()
-        backend.attach(gpu)
-        self._team = Team(1, stop, "calibration")
-        self._transfer = Transfer(backend, self._team, stop, line, move.terms)
-        self._transfer.prepare()
+        self._undo = contextlib.ExitStack()
+        self._transfer = made_ready(backend, move, self._undo, gpu)
 
     def __call__(self) -> float:
         """Run it, in a thread of its own as flows have it."""
@@ -127,8 +144,7 @@ class Once:
 
     def close(self) -> None:
         """Give lane and memory back."""
-        self._transfer.close()
-        self._team.close()
+        self._undo.close()
 
 
 def cleared(place: HostPlace, size: int) -> None:

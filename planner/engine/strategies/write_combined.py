@@ -17,6 +17,7 @@ from planner.engine.strategies.host_gpu import COPY, engine
 SAMPLE: Final = 16 << 20
 """Bytes that are read to find out: a few milliseconds from ordinary memory."""
 PARTS: Final = 8
+"""Reads that these bytes make up."""
 ORDINARY: Final = 1e9
 """Bytes/s above which the CPU reads through its cache: write-combined memory gives some 0.1 to 0.3
 GB/s (CUDA C++ Programming Guide, "Write-Combining Memory": prohibitively slow to read)."""
