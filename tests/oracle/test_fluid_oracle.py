@@ -37,9 +37,7 @@ def test_every_flow_of_a_stored_case_finishes_when_simgrid_says(
 
 @pytest.mark.parametrize("helper", HELPERS)
 @given(fluid_inputs())
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_small_cases_agree_with_exact_fractions(
     helper: Helper,
     monkeypatch: pytest.MonkeyPatch,

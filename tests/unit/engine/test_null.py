@@ -41,7 +41,7 @@ times = st.tuples(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     kinds=st.sampled_from(SHAPES),
     figures=st.lists(times, min_size=2, max_size=2),

@@ -16,7 +16,7 @@ def _bytes(pattern: Pattern, offset: int, size: int) -> bytes:
     return target.tobytes()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     offset=st.integers(0, 3 * BLOCK),
     size=st.integers(0, 10_000),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
 from planner.engine.backends.cuda_kernels import scatter_of
@@ -33,7 +33,6 @@ def test_as_many_bytes_are_touched_as_the_model_counts(pattern: Pattern) -> None
     assert moved.requests == pieces
 
 
-@settings(deadline=None)
 @given(uses, st.integers(1, 5000), st.sampled_from([16, 32, 64, 48]))
 def test_pieces_lie_apart_inside_of_the_chunk(use: Use, length: int, sector: int) -> None:
     touch = Touching(use, sector).of(length)
@@ -66,7 +65,6 @@ def test_scattered_threads_serve_every_piece_once(count: int) -> None:
     assert scatter_of(Touch(0, 0, 16, count, count)) == 0
 
 
-@settings(deadline=None)
 @given(uses, st.lists(st.integers(1, 3000), min_size=1, max_size=4), st.integers(37, 700))
 def test_what_is_kept_is_what_is_expected(use: Use, sizes: list[int], step: int) -> None:
     """The emulated kernel against the gathering of the verification, read in odd steps."""

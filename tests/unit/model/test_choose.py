@@ -220,7 +220,7 @@ def test_of_the_reasons_against_a_flow_what_only_is_too_large_comes_first() -> N
 KINDS = [("file", "disk0"), ("pageable", "host0"), ("pinned", "host0")]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     where=st.sampled_from(["h200-sxm-1", "pcie4-a100", "desktop-rtx4090"]),
     kind=st.sampled_from(KINDS),

@@ -220,7 +220,7 @@ def test_a_copy_inside_a_gpu_competes_with_compute_and_a_copy_engine_does_not() 
     assert beside.compute[0].finish_s == pytest.approx(0.01)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data())
 def test_alone_the_simulation_equals_the_pipeline(data: st.DataObject) -> None:
     size = data.draw(st.integers(GB // 5, 3 * GB))  # enough chunks for all workers
@@ -232,7 +232,7 @@ def test_alone_the_simulation_equals_the_pipeline(data: st.DataObject) -> None:
     assert predicted.duration_s == pytest.approx(predicted.alone_s, rel=1e-9)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(st.data())
 def test_the_order_of_keys_changes_nothing(data: st.DataObject) -> None:
     flows = {

@@ -199,7 +199,7 @@ def test_the_same_plan_gives_the_same_bytes() -> None:
     assert sorted(once.flows, key=lambda f: f.name) == sorted(other.flows, key=lambda f: f.name)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 8 * GB), st.integers(1, 8 * GB), st.sampled_from(["warm", "cold"]))
 def test_more_bytes_of_a_single_flow_are_never_faster(one: int, two: int, cache: str) -> None:
     def seconds(size: int) -> float:
@@ -210,7 +210,7 @@ def test_more_bytes_of_a_single_flow_are_never_faster(one: int, two: int, cache:
     assert seconds(small) <= seconds(big) * 1.005
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.floats(1e9, 100e9), st.floats(1.0, 10.0))
 def test_a_faster_link_is_never_slower_for_a_single_flow(rate: float, factor: float) -> None:
     def predict(speed: float) -> Estimate:

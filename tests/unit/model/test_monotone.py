@@ -72,7 +72,7 @@ def up(size: int, name: str, use: Use | None = None) -> Need:
 
 
 @pytest.mark.parametrize("name", sorted(HOST))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(sizes=st.tuples(st.integers(1, 8 * GB), st.integers(1, 8 * GB)))
 def test_more_bytes_are_never_faster(name: str, sizes: tuple[int, int]) -> None:
     small, big = (fastest(machine(), up(size, name), name) for size in sorted(sizes))
@@ -80,7 +80,7 @@ def test_more_bytes_are_never_faster(name: str, sizes: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(HOST))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(rate=st.floats(1e9, 100e9), factor=st.floats(1.0, 10.0))
 def test_a_faster_link_is_never_slower(name: str, rate: float, factor: float) -> None:
     need = up(4 * GB, name)
@@ -99,7 +99,7 @@ def test_a_faster_link_is_never_slower(name: str, rate: float, factor: float) ->
         ("buffered", "prefetch"),
     ],
 )
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     sizes=st.tuples(st.integers(1, 8 * GB), st.integers(1, 8 * GB)),
     cached=st.sampled_from([0.0, 0.3, 1.0]),
@@ -117,7 +117,7 @@ def test_more_bytes_of_a_file_are_never_faster(
     assert small <= big * BAND
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     sizes=st.tuples(st.integers(1, 8 * GB), st.integers(1, 8 * GB)),
     rates=st.tuples(st.floats(1e9, 40e9), st.floats(1e9, 40e9)),
@@ -134,7 +134,7 @@ def test_networks_too(sizes: tuple[int, int], rates: tuple[float, float]) -> Non
     assert seconds(big, fast) <= seconds(big, slow) * BAND
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     fractions=st.tuples(st.floats(1e-5, 1.0), st.floats(1e-5, 1.0)),
     reads=st.tuples(st.integers(1, 50), st.integers(1, 50)),

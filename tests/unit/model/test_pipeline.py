@@ -175,7 +175,7 @@ def test_many_chunks_reach_the_throughput(seed: int) -> None:
     assert pace == pytest.approx(throughput(stages, chunk, workers, depth), rel=0.02)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(1, 64), min_size=1, max_size=40),
     st.integers(1, 5),

@@ -486,7 +486,7 @@ def test_engines_are_among_what_is_charged(flow: FluidFlow, message: str) -> Non
 
 
 @given(fluid_inputs())
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_rates_are_fair_and_move_all_work(
     run: Simulate, given_input: tuple[list[Resource], list[FluidFlow]]
 ) -> None:

@@ -79,7 +79,7 @@ def test_where_the_copies_bind_nothing_is_gained_and_that_is_said() -> None:
     assert "host0.copy limits all together" in reasons[0]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(32 * MIB, 8 * GB))
 def test_splitting_keeps_all_bytes_and_is_never_slower(size: int) -> None:
     predicted = estimate(plan_of({"a": up(size=size)}), two_gpus()).flows[0]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from planner.errors import InputError
 from planner.plan.safetensors import BITS, parse_header
@@ -47,7 +47,6 @@ PLAIN = st.text(
 DTYPES = st.sampled_from([name for name, bits in BITS.items() if bits % 8 == 0])
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(
         PLAIN.filter(lambda name: name != "__metadata__"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from planner.report.markdown import markdown
 from planner.report.markdown_parts import LIMIT, Section, Table, escape, marker, page, table
@@ -24,7 +24,6 @@ RESULTS: dict[str, Result] = {
 NASTY = "a|b `c` <b>*d*</b> [e](f) \\ ~~g~~ #1 @you\n| next"
 
 # Drawing takes long on a busy computer, and says nothing about the code.
-settled = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 
 
 def cells(row: str) -> list[str]:
@@ -83,7 +82,6 @@ def test_texts_from_outside_stay_in_their_cell() -> None:
     assert not re.search(r"(?<!\\)[`*<\[~]|@you", rows[2])
 
 
-@settled
 @given(st.text(max_size=60))
 def test_any_text_is_one_cell_on_one_line(text: str) -> None:
     row = f"| {escape(text)} |"
@@ -94,7 +92,6 @@ def test_any_text_is_one_cell_on_one_line(text: str) -> None:
     assert "<" not in bare
 
 
-@settled
 @given(st.text(max_size=40))
 def test_no_name_ends_the_hidden_comment(name: str) -> None:
     inside = marker(name).removeprefix("<!-- planner:").removesuffix(" -->")
@@ -117,7 +114,6 @@ def test_a_plan_of_thousands_of_flows_fits_and_says_what_is_missing() -> None:
     assert lines_last(text) == "<!-- planner:llm-load -->"
 
 
-@settled
 @given(
     st.integers(900, 3000),
     st.lists(st.tuples(st.integers(0, 40), st.integers(0, 60), st.booleans()), max_size=5),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from planner.errors import ExitCode, InputError
 from planner.results import Estimate, Run
@@ -14,7 +14,6 @@ from planner.units import UnitError
 from tests.helpers import results, sides
 
 # Drawing takes long on a busy computer, and says nothing about the code.
-settled = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 
 
 def flow(diff: Diff) -> FlowChange:
@@ -41,7 +40,6 @@ def test_nothing_changed_from_a_result_to_itself(made: Estimate | Run) -> None:
     assert diff.verdict.sentence == "Faster: none. Slower: none. Unchanged: 1 flow."
 
 
-@settled
 @given(st.floats(0.2, 5.0), st.floats(0.2, 5.0))
 def test_the_way_back_mirrors_the_way_there(a: float, b: float) -> None:
     there = compare(sides.estimate(a), sides.estimate(b))

@@ -7,14 +7,13 @@ import random
 from itertools import combinations, product
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from planner.review import noise
 from planner.review.noise import RISK, Once, lone, shift, shift_from
 
 TIMES = st.lists(st.integers(50, 200).map(lambda t: t / 100), min_size=3, max_size=7)
 # Drawing takes long on a busy computer, and says nothing about the code.
-settled = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (2, 3), (3, 3), (4, 2), (5, 4)])
@@ -60,7 +59,6 @@ def test_one_disturbed_sample_decides_nothing() -> None:
     assert found.low <= 0 <= found.high
 
 
-@settled
 @given(TIMES, TIMES)
 def test_swapping_the_sides_mirrors_the_interval(a: list[float], b: list[float]) -> None:
     there, back = shift(a, b), shift(b, a)
@@ -69,7 +67,6 @@ def test_swapping_the_sides_mirrors_the_interval(a: list[float], b: list[float])
     assert (there.low, there.high) == pytest.approx((-back.high, -back.low))
 
 
-@settled
 @given(TIMES, st.floats(-0.3, 0.3))
 def test_a_shift_is_inside_its_interval(a: list[float], by: float) -> None:
     found = shift(a, [sample + by for sample in a])

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from planner.errors import ExitCode, InputError, PlanError, PlannerError
 from planner.model.estimate import estimate as predict
@@ -89,7 +89,7 @@ KEYS = {
 }
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15)
 @given(data=st.data())
 def test_a_point_is_the_estimate_of_the_plan_with_the_same_settings(data: Any) -> None:
     keys = data.draw(st.lists(st.sampled_from(sorted(KEYS)), min_size=1, max_size=2, unique=True))

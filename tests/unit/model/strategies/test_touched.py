@@ -132,7 +132,7 @@ def test_many_random_sectors_fetch_everything() -> None:
     assert moved.size == pytest.approx(64 * BLOCK)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.integers(1, 1 << 34),
     st.floats(1e-6, 1.0),
