@@ -1,6 +1,7 @@
 """How well a calibration predicts: calibrate and execute in turn, and compare the steady times.
 
-    python benchmarks/calibration_check.py [--times 5] [--backend host] [--size 1GB] [--json FILE]
+    python benchmarks/calibration_check.py [--times 5] [--backend host] [--size 1GB] [--samples 25]
+                                           [--json FILE]
 
 Prints a table, and the same as JSON on the last line. Each turn calibrates anew (no cache),
 predicts the plan with what was just measured, and runs it, so both see the same moment of the
@@ -28,6 +29,9 @@ from planner.plan.schema import Plan
 Backend = Literal["auto", "host", "cuda"]
 ALLOWED = 1.15
 """A prediction within 15 % either way is good enough to choose by."""
+SAMPLES = 25
+"""Runs of each turn. A shared computer swings by a quarter from one tenth of a second to the next:
+medians of 5 runs of 0.1 s in one process went from 81 to 138 ms, medians of 41 from 90 to 115."""
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -62,14 +66,14 @@ class Turn:
         )
 
 
-def _turn(plan: Plan, backend: Backend, seconds: float) -> Turn:
+def _turn(plan: Plan, backend: Backend, seconds: float, samples: int) -> Turn:
     """One calibration and one run."""
     begun = perf_counter()
     machine = calibrate(backend=backend, seconds=seconds)
     calibrated = perf_counter() - begun
     predicted = estimate(plan, machine)
     with watch(os.cpu_count() or 1) as seen:
-        run = execute(plan, machine, estimate=predicted, backend=backend)
+        run = execute(plan, machine, estimate=predicted, backend=backend, samples=samples)
     flow = run.flows[0]
     hop = flow.schedule.hops[0]
     return Turn(
@@ -94,6 +98,7 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--backend", choices=("auto", "host", "cuda"), default="auto")
     parser.add_argument("--size", default="1GB")
+    parser.add_argument("--samples", type=int, default=SAMPLES, help="runs of each turn")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of each calibration")
     parser.add_argument("--plan", default=str(ROOT / "plans" / "llm_load.yaml"))
     parser.add_argument("--json", metavar="FILE")
@@ -102,7 +107,7 @@ def main() -> int:
     print(f"turn calibr.  {'strategies':<20} {'shape':<18}predicted  measured  ratio  first dist.")
     turns: list[Turn] = []
     for turn in range(1, given.times + 1):
-        turns.append(_turn(plan, given.backend, given.seconds))
+        turns.append(_turn(plan, given.backend, given.seconds, given.samples))
         print(turns[-1].row(turn), flush=True)
     good = sum(1 / ALLOWED <= turn.ratio <= ALLOWED for turn in turns)
     result = {
