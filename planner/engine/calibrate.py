@@ -294,7 +294,7 @@ def _wake(backend: Backend, arena: Arena, found: Found) -> None:
     for k, gpu in enumerate(found.gpus):
         if not backend.emulated and arena.scope.full:
             backend.compute(gpu, lambda: None)(AWAKE)
-        inward, outward = arena.loads(gpu)
+        inward, outward = arena.opposite(gpu)
         with Background(inward, ALWAYS), Background(outward, ALWAYS):
             sleep(LOAD)
             if not backend.emulated:

@@ -27,6 +27,7 @@ from planner.engine.team import Job, Team
 from planner.engine.terms import Terms
 from planner.engine.waits import Stop, Stopped, raise_error
 from planner.engine.worker import operations_of, reset
+from planner.model.movement import LANES, REGISTER, TOUCH
 from planner.results import Hop, SetupStep
 
 
@@ -163,7 +164,7 @@ class Transfer:
         self._together(lambda number: self._part(number).equip(number))
         took = perf_counter() - start
         lanes = any(hands.lanes for part in self.parts for hands in part.hands)
-        return [SetupStep(name="open the lanes", duration_s=took)] if lanes else []
+        return [SetupStep(name=LANES, duration_s=took)] if lanes else []
 
     def _make_rings(self) -> list[SetupStep]:
         """Workers touch their own slots; then each ring is registered as one region."""
@@ -192,8 +193,8 @@ class Transfer:
         done = perf_counter()
         size = sum(ring.size for ring in rings)
         return [
-            SetupStep(name="touch the ring", duration_s=touched - start, size_bytes=size),
-            SetupStep(name="register the ring", duration_s=done - touched, size_bytes=size),
+            SetupStep(name=TOUCH, duration_s=touched - start, size_bytes=size),
+            SetupStep(name=REGISTER, duration_s=done - touched, size_bytes=size),
         ]
 
     def _touch(self, number: int) -> None:

@@ -30,6 +30,9 @@ class ReadTable(BaseModel):
     workers: tuple[int, ...] = Field(min_length=1)
     requests: tuple[Bytes, ...] = Field(min_length=1)
     rates: tuple[tuple[BytesPerSecond | None, ...], ...]
+    into_memory: float = Field(default=1.0, gt=0, le=1)
+    """Share of the rates that is reached where the bytes go into memory that is in no cache; the
+    rates are those of readers that go round in two slots each."""
 
     @model_validator(mode="after")
     def _rectangular(self) -> Self:

@@ -87,9 +87,9 @@ class Setup(_Strict):
     is mapping a file, `map_touch` the touch of a cached file's mapping (minor page faults), which
     threads take in turn. A flow's workers take `start` for the first, `worker` for each other one
     and `lane` for each stream with its events, and `ready` is what the program does between these
-    steps before the first byte; `workers` is all of it for a pool with a ring, where only the whole
-    is known. `wake` is what each worker after the first adds to every run until all are at it,
-    where its copy table has no `lead`.
+    steps before the first byte (`ready_ring` where workers fill or empty a ring); `workers` is all
+    of it for a pool with a ring, where only the whole is known. `wake` is what each worker after
+    the first adds to every run until all are at it, where its copy table has no `lead`.
     """
 
     touch_fresh: BytesPerSecond | None = None
@@ -111,6 +111,7 @@ class Setup(_Strict):
     worker: Seconds = 0.0
     lane: Seconds = 0.0
     ready: Seconds = 0.0
+    ready_ring: Seconds | None = None
     wake: Seconds = 0.0
     spread: float | None = Field(default=None, ge=0)
     source: str | None = None

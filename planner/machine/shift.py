@@ -122,10 +122,11 @@ class _Shift:
             name: getattr(setup, name) * factor
             for name in (
                 *("register_latency", "unregister_latency", "host_alloc_latency", "map_latency"),
-                *("workers", "start", "worker", "lane"),
+                *("workers", "start", "worker", "lane", "ready", "wake"),
             )
         }
-        update["wake"] = setup.wake * factor
+        if setup.ready_ring is not None:
+            update["ready_ring"] = setup.ready_ring * factor
         return setup.model_copy(update=update)
 
     def link(self, link: Link) -> Link:

@@ -7,14 +7,15 @@ its arrangement names that flow as its `source`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Final, Literal
 
-from planner.machine.schema import Machine
+from planner.machine.schema import Hbm, Machine
 from planner.model.choose import Candidate, setup_of
 from planner.model.fluid import Fluid, fluid, streamed
-from planner.model.movement import Movement
+from planner.model.movement import LANES, REGISTER, START, TOUCH, Movement
 from planner.model.need import Need
 from planner.model.shared_queue import Track, unevenness
 from planner.model.strategies import Shape
@@ -95,6 +96,20 @@ class Lane:
         return tuple(found)
 
 
+_OF_EACH_LANE: Final = frozenset({START, LANES, TOUCH, REGISTER})
+"""Steps that are paid for every lane of a flow; others are paid once for the same place."""
+
+
+def _added(one: SetupStep, other: SetupStep, saved: float) -> SetupStep:
+    """Both steps as one, `saved` seconds less."""
+    sizes = [step.size_bytes for step in (one, other) if step.size_bytes is not None]
+    update = {
+        "duration_s": one.duration_s + max(0.0, other.duration_s - saved),
+        "size_bytes": sum(sizes) if sizes else None,
+    }
+    return one.model_copy(update=update)
+
+
 @dataclass(frozen=True)
 class Arrangement:
     """All lanes of one flow, the largest first; `source` is the copy that it is taken from.
@@ -120,12 +135,22 @@ class Arrangement:
 
     @cached_property
     def setup(self) -> tuple[SetupStep, ...]:
-        """What is paid once, in all lanes together; equal steps of equal places once."""
+        """What is paid once, in all lanes together; equal steps of equal places once.
+
+        Every lane has a ring, workers and engines of its own; the workers are of one team, so only
+        the first lane's first one starts it.
+        """
         found: dict[str, SetupStep] = {}
         for lane in self.lanes:
+            setup = lane.movements[0].crossings[0].ram.setup
             for step in lane.candidate.setup:
                 known = found.get(step.name)
-                if known is None or known.duration_s < step.duration_s:
+                if known is None:
+                    found[step.name] = step
+                elif step.name in _OF_EACH_LANE:
+                    saved = setup.start - setup.worker if step.name == START else 0.0
+                    found[step.name] = _added(known, step, saved)
+                elif known.duration_s < step.duration_s:
                     found[step.name] = step
         return tuple(found.values())
 
@@ -200,6 +225,19 @@ def _is_one_dma(movement: Movement, shape: Shape, need: Need) -> bool:
     return engines and shape.chunk >= need.size > 2 * YIELDS and need.pins.chunk is None
 
 
+def _stagings(machine: Machine, passed: Sequence[str], size: int) -> tuple[SetupStep, ...]:
+    """The slots on GPUs that chunks only pass."""
+    return tuple(
+        SetupStep(
+            name=f"allocate staging on {name}",
+            duration_s=node.allocate.seconds(size),
+            size_bytes=size,
+        )
+        for name in passed
+        if isinstance(node := machine.nodes[name], Hbm) and node.allocate is not None
+    )
+
+
 def carried(machine: Machine, lane: Lane, size: int | None = None) -> Lane:
     """The same lane on a machine with other numbers, or with another share of the bytes."""
     need = lane.need if size is None else replace(lane.need, size=size)
@@ -212,8 +250,10 @@ def carried(machine: Machine, lane: Lane, size: int | None = None) -> Lane:
     # Destination and buffers are paid for what this lane brings.
     setup = setup_of(machine, need, way, shapes)
     if lane.streamed:  # between its movements lie a few chunks, not a buffer for everything
-        between = {f"allocate {m.crossings[-1].end}" for m in movements[:-1]}
+        passed = [m.crossings[-1].end for m in movements[:-1]]
+        between = {f"allocate {name}" for name in passed}
         setup = tuple(step for step in setup if step.name not in between)
+        setup = (*setup, *_stagings(machine, passed, shapes[0].ring))
     return Lane(need, Candidate(way, shapes, steady, setup, old.flat), lane.streamed)
 
 

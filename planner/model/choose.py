@@ -12,7 +12,7 @@ from planner.machine.schema import Hbm, Machine, Ram
 from planner.machine.topology import Topology
 from planner.model.fits import does_not_fit
 from planner.model.known import choose_shape
-from planner.model.movement import READY, START, Movement, buffer_setup
+from planner.model.movement import LANES, READY, START, Movement, buffer_setup
 from planner.model.need import Need
 from planner.model.pieces import piece_by_piece
 from planner.model.shapes import Choice
@@ -234,7 +234,8 @@ def setup_of(
 def _team(way: Way, shapes: Sequence[Shape], found: list[SetupStep]) -> tuple[SetupStep, ...]:
     """Starting the workers, which all movements share, and opening a lane for every engine.
 
-    What `found` says of a pool that comes with a ring is taken over from there.
+    What `found` says of a pool that comes with a ring is taken over from there. Workers are woken
+    one after another to open their lanes.
     """
     setup = way.movements[0].crossings[0].ram.setup
     moving = [(m.stages(s), s) for m, s in zip(way.movements, shapes, strict=True)]
@@ -244,10 +245,13 @@ def _team(way: Way, shapes: Sequence[Shape], found: list[SetupStep]) -> tuple[Se
     pool = max((one.duration_s for one in pools), default=0.0)
     lanes = sum(shape.workers * sum(s.kind == "engine" for s in stages) for stages, shape in moving)
     start = pool + setup.start + (workers - 1) * setup.worker
+    opened = lanes * setup.lane + (workers - 1) * setup.wake if lanes else 0.0
+    rings = any(movement.ring_hosts for movement in way.movements)
+    ready = setup.ready_ring if rings and setup.ready_ring is not None else setup.ready
     return steps(
         step(START, 0, None, start),
-        step("open the lanes", 0, None, lanes * setup.lane),
-        step(READY, 0, None, setup.ready),
+        step(LANES, 0, None, opened),
+        step(READY, 0, None, ready),
     )
 
 

@@ -22,6 +22,9 @@ START: Final = "start the workers"
 WAKE: Final = "wake engine and link"
 """Name of the step that the first run after a pause pays; measured it is in the first copy."""
 READY: Final = "make the movement ready"
+LANES: Final = "open the lanes"
+TOUCH: Final = "touch the ring"
+REGISTER: Final = "register the ring"
 """Name of the step between the others: what the program does before the first byte moves."""
 MOST_FOLLOWED: Final = 1 << 22
 """Chunks that are followed one by one: 16 TiB of 4 MiB. Beyond, the last ones change nothing."""
@@ -251,8 +254,8 @@ def ring_setup(
     pinned = setup.register_ring or setup.register_rate
     return steps(
         start,
-        step("touch the ring", ring, touched, (workers - 1) * setup.wake),
-        step("register the ring", ring, pinned, setup.register_latency),
+        step(TOUCH, ring, touched, (workers - 1) * setup.wake),
+        step(REGISTER, ring, pinned, setup.register_latency),
     )
 
 

@@ -55,6 +55,7 @@ _FORMATS: Final = {
     "worker": format_time,
     "lane": format_time,
     "ready": format_time,
+    "ready_ring": format_time,
     "wake": format_time,
     "issue": format_time,
     "turn": format_time,

@@ -90,6 +90,7 @@ _MACHINE: Final[dict[str, tuple[str, Any]]] = {
     "*.backward_across": ("The same, towards the place at the port's end", 0.0),
     "ReadTable.workers": ("Numbers of readers that were measured", [1, 4, 16]),
     "ReadTable.requests": ("Bytes of a request that were measured", ["1MiB", "4MiB"]),
+    "ReadTable.into_memory": ("Share of the rates into memory that is in no cache", 0.8),
     "*.readers": (
         "What several readers of a disk reach together",
         {"workers": [1, 4], "requests": ["1MiB"], "rates": [["1.4GB/s"], ["1.9GB/s"]]},
@@ -157,6 +158,7 @@ _MACHINE: Final[dict[str, tuple[str, Any]]] = {
     "*.unregister_file": ("Bytes/s of giving pieces of a file's mapping back", "110GB/s"),
     "*.register_file": ("Bytes/s of pinning the mapping of a cached file", "10GB/s"),
     "*.unregister_latency": ("Seconds of such a call beside its bytes", "20us"),
+    "*.ready_ring": ("The same as `ready` where workers fill or empty a ring", "500us"),
     "*.host_alloc_latency": ("Seconds of such a call beside its bytes", "100us"),
     "*.host_alloc": ("Bytes/s of allocating pinned memory by the driver", "2GB/s"),
     "*.map_touch": ("Bytes/s of the touch of a cached file's mapping", "5GB/s"),

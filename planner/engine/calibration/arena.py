@@ -76,10 +76,19 @@ class Arena:
         device = self.devices[gpu]
         return Walk(device, self.pinned), Walk(self.pinned, device)
 
-    def loads(self, gpu: int) -> tuple[Load, Load]:
-        """Both directions of a GPU's link, as loads that go on and on."""
-        inward, outward = self.walks(gpu)
+    def loads(self, gpu: int, half: int) -> tuple[Load, Load]:
+        """Both directions of a GPU's link, as loads that go on and on in one half of the memory.
+
+        Two that are at work at once have a half each: two GPUs that wrote the same bytes of the
+        host, a large copy each and so in step, reached 2.5 GB/s each (H200s, measured 2026-11-30).
+        """
+        pinned, device = _half(self.pinned, half), _half(self.devices[gpu], half)
+        inward, outward = Walk(device, pinned), Walk(pinned, device)
         return Load(self.bench, gpu, inward), Load(self.bench, gpu, outward)
+
+    def opposite(self, gpu: int) -> tuple[Load, Load]:
+        """The loads inward and outward that can be at work at once."""
+        return self.loads(gpu, 0)[0], self.loads(gpu, 1)[1]
 
     def walk_of(self, name: str) -> tuple[int, Walk]:
         """The GPU that works, and the way through two blocks, of a curve by its name.
@@ -120,10 +129,16 @@ class Arena:
         gpu, walk = self.walk_of(f"h2d{min(self.devices)}")
         # Before a plan's first run sources are written and targets cleared: no code is in a cache.
         through = partial(sweep, self.pinned.address, min(self.pinned.size, enough()))
-        run = first.First(self.bench.backend, machine, gpu, walk, through)
+        one = first.First(self.bench.backend, machine, gpu, walk, through)
+        workers = min(first.RING_WORKERS, self.team.size)
+        plain = Walk(walk.target, self.pageable)
+        ring = first.First(self.bench.backend, machine, gpu, plain, through, workers)
+        # Nobody but the sweep is seen at work, so every sample counts.
         return [
-            Cell(("setup", "ready", run.size), run.ready),
-            Cell(("setup", "workers", 1), run.started),
+            Cell(("setup", "ready", one.size), one.ready, waits=True),
+            Cell(("setup", "workers", 1), one.started, waits=True),
+            Cell(("setup", "lane", one.size), one.opened, waits=True),
+            Cell(("setup", "ready_ring", ring.size), ring.ready, waits=True),
         ]
 
     def refinement(self) -> copies.Refinement:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from statistics import median
 
+from planner.engine.calibration.disk import AROUND
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.statistics import middle, spread_around
 from planner.machine.curve import Curve, Point
@@ -13,9 +14,6 @@ from planner.machine.schema import CurveName, Direction
 
 Pool = tuple[int, int]
 """Readers, and bytes of the request that each has under way."""
-
-AROUND: Final = "direct"
-"""Reads around the page cache: no read-ahead changes the requests on their way to the disk."""
 
 
 def forward(cells: Sequence[Cell]) -> Direction | None:
@@ -48,7 +46,7 @@ def curve_of(cells: Sequence[Cell], name: str) -> Curve | None:
     if not samples:
         return None
     rates = {pool: middle(_alike(samples, pool, name)) for pool in samples}
-    table = _table(rates)
+    table = _table(rates).model_copy(update={"into_memory": _into_memory(cells, name, samples)})
     few = table.workers[0]
     points = tuple(
         Point(size_bytes=size, seconds=few * size / rates[few, size])
@@ -81,6 +79,19 @@ def _alike(samples: Mapping[Pool, Sequence[float]], pool: Pool, name: str) -> li
         under_way = pool[0] * pool[1]
         beside |= {(under_way // size, size) for size in sizes[max(0, at - 1) : at + 2]}
     return [*samples[pool], *(value for one in beside for value in samples.get(one, ()))]
+
+
+def _into_memory(
+    cells: Sequence[Cell], name: str, samples: Mapping[Pool, Sequence[float]]
+) -> float:
+    """The share of the pools' rates that reads into memory reach which is in no cache."""
+    shares = [
+        middle([*cell.clean, *cell.dirty]) / middle(samples[pool])
+        for cell in cells
+        if isinstance(cell.key, tuple) and cell.key[:3] == ("disk", name, "afar") and cell.taken
+        if (pool := (cell.key[3], cell.key[4])) in samples
+    ]
+    return min(1.0, median(shares)) if shares else 1.0
 
 
 def _table(rates: Mapping[Pool, float]) -> ReadTable:

@@ -69,6 +69,10 @@ class Load:
         return self.bench.copies(self.gpu, self.walk.pairs(count, size), size)
 
 
+Halves = tuple[tuple[Load, Load], tuple[Load, Load]]
+"""A GPU's loads inward and outward, in one half of the memory and in the other."""
+
+
 class Background:
     """A load that goes on in a thread of its own, `share` of its time."""
 
@@ -170,19 +174,20 @@ def opposite_cells(
 
 
 def neighbour_cells(
-    loads: Sequence[tuple[Load, Load]], seconds: float, pairs: Sequence[tuple[int, int]]
+    loads: Sequence[Halves], seconds: float, pairs: Sequence[tuple[int, int]]
 ) -> Iterator[Cell]:
     """Each two GPUs at once: whether they share a link on the way, and what each loses by it.
 
-    In one direction both, and one of them in each direction while the other goes in the opposite.
+    In one direction both, and one of them in each direction while the other goes in the opposite;
+    the first in one half of the memory, the second in the other.
     """
     for k, way in enumerate(("h2d", "d2h")):
         for i, j in pairs:
             key = ("together", way, i, j)
-            yield _pair(loads[i][k], loads[j][k], FULL, seconds, key)
+            yield _pair(loads[i][0][k], loads[j][1][k], FULL, seconds, key)
             for one, other in ((i, j), (j, i)):
                 key = ("crossed", way, one, other)
-                yield _pair(loads[one][k], loads[other][1 - k], FULL, seconds, key)
+                yield _pair(loads[one][0][k], loads[other][1][1 - k], FULL, seconds, key)
 
 
 def interference(alone_rate: float, seen: Sequence[tuple[float, float]]) -> float:

@@ -10,7 +10,7 @@ engine's own flow is run once, as a plan's is, and told step by step.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from planner.engine.backends.base import Backend, DeviceBuffer
 from planner.engine.calibration.device import Memory
@@ -24,7 +24,8 @@ from planner.engine.places import DevicePlace, HostPlace, Place
 from planner.engine.verify import from_pattern
 from planner.engine.waits import Stop
 from planner.machine.schema import Hbm, Machine
-from planner.model.movement import READY, START
+from planner.model.movement import LANES, READY, START
+from planner.model.strategies import Shape
 from planner.results import FlowSchedule, Hop
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 
 SIZE = 256 << 10
 """Bytes of the copy: 5 us at 55 GB/s, so that a rate that is 10 % off changes nothing."""
+CHUNK: Final = 1 << 20
+"""Bytes of a chunk of a ring."""
+RING_WORKERS: Final = 8
+"""Workers that fill a ring, at most: about as many fill a link."""
 
 
 class First:
@@ -45,6 +50,8 @@ class First:
         The two blocks; of ordinary memory it is the driver's own copy.
     before
         What is done before each run and not timed.
+    workers
+        So many fill a ring, a chunk each; without, it is one copy by one worker.
 
     """
 
@@ -55,10 +62,14 @@ class First:
         gpu: int,
         walk: Walk,
         before: Callable[[], object] = lambda: None,
+        workers: int = 0,
     ) -> None:
         self._backend, self._machine, self._gpu, self._before = backend, machine, gpu, before
         self._target, self._source = cast("Memory", walk.target), cast("Memory", walk.source)
-        self.size = min(SIZE, self._target.size, self._source.size)
+        wanted = workers * CHUNK or SIZE
+        self.size = min(wanted, self._target.size, self._source.size)
+        self._shape = Shape(CHUNK, 1, workers) if workers else Shape(self.size, 1, 1)
+        self._strategy = "staged" if workers else _strategy(self._source, self._target)
 
     def moved(self) -> float:
         """Seconds of the movement itself."""
@@ -73,6 +84,10 @@ class First:
         """Seconds in which its worker is started."""
         return self._step(START)
 
+    def opened(self) -> float:
+        """Seconds in which its lane is opened."""
+        return self._step(LANES)
+
     def _step(self, name: str) -> float:
         return sum(step.duration_s for step in self._sample().setup if step.name == name)
 
@@ -82,10 +97,10 @@ class First:
             link="",
             start=self._node(self._source),
             end=self._node(self._target),
-            strategy=_strategy(self._source, self._target),
-            chunk_bytes=self.size,
-            depth=1,
-            workers=1,
+            strategy=self._strategy,
+            chunk_bytes=self._shape.chunk,
+            depth=self._shape.depth,
+            workers=self._shape.workers,
             coupled=False,
         )
         schedule = FlowSchedule(flow="calibration", size_bytes=self.size, hops=(hop,))

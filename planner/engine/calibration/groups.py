@@ -121,7 +121,7 @@ class Plan:
 
             def both(gpu: int = gpu) -> list[Cell]:
                 return list(
-                    duplex.opposite_cells(*arena.loads(gpu), scope.background, scope.duplex_s)
+                    duplex.opposite_cells(*arena.opposite(gpu), scope.background, scope.duplex_s)
                 )
 
             refine = arena.refinement() if scope.full else None
@@ -300,7 +300,7 @@ class Plan:
         scope = self.arena.scope
 
         def make() -> list[Cell]:
-            loads = [self.arena.loads(gpu) for gpu in self.gpus]
+            loads = [(self.arena.loads(gpu, 0), self.arena.loads(gpu, 1)) for gpu in self.gpus]
             pairs = list(combinations(range(len(self.gpus)), 2))
             seconds = self.arena.scope.duplex_s
             return list(duplex.neighbour_cells(loads, seconds, pairs))

@@ -66,6 +66,7 @@ def setup_of(cells: Sequence[Cell]) -> Setup:
         worker=worker,
         lane=seen["lane"][1].median if "lane" in seen else 0.0,
         ready=seen["ready"][1].median if "ready" in seen else 0.0,
+        ready_ring=seen["ready_ring"][1].median if "ready_ring" in seen else None,
         wake=_wake(own),
         spread=typical(found.spread for _, found, _ in seen.values()),
     )

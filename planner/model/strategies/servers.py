@@ -248,22 +248,24 @@ def disk_stage(crossing: Crossing, curve: Curve | None, rate: float, shape: Shap
     """Requests to a device: one outstanding per worker, all under its rate and its IOPS.
 
     Where several readers were measured together, they tell what so many requests of that size
-    reach, too few of them and too many; else the time of a lone request and the rate do.
+    reach, too few of them and too many; else the time of a lone request and the rate do. They were
+    measured into rings; what a disk's host copies into memory that is in no cache comes slower.
     """
     requests = crossing.direction.requests
     workers, chunk = shape.workers, min(shape.chunk, max(1, crossing.size))
     table = curve.readers if curve else None
+    share = 1.0 if table is None or crossing.after in RINGS else table.into_memory
 
     def request(length: int) -> float:
         if table is not None:
-            return workers * length / table.rate(workers, length)
+            return workers * length / (share * table.rate(workers, length))
         return curve.seconds(length) if curve else 0.0
 
     def seconds(length: int) -> float:
         together = workers * length / rate
         return max(request(length), together, workers / requests if requests else 0.0)
 
-    reach = rate if table is None else min(rate, table.reach(workers, chunk))
+    reach = rate if table is None else min(rate, share * table.reach(workers, chunk))
     waits = request(chunk) > workers * chunk / reach * 1.01
     per_byte = max(1 / reach, (1 / requests / chunk) if requests else 0.0)
     return Stage(

@@ -10,7 +10,7 @@ import pytest
 
 from planner.engine.calibration.bench import Bench, Block
 from planner.engine.calibration.copies import Walk
-from planner.engine.calibration.duplex import PROBE, Load, alone
+from planner.engine.calibration.duplex import PROBE, Halves, Load, alone, neighbour_cells
 
 MIB = 1 << 20
 IDLE, RATE = 20e-6, 50e9
@@ -57,3 +57,13 @@ def test_copies_are_no_larger_than_the_memory_and_found_once() -> None:
     assert load.once() == 15 * 48 * MIB
     alone(load, 1e-9)
     assert bench.asked[2:] == [(15, 48 * MIB)] * 3
+
+
+def test_two_at_work_at_once_have_a_half_of_the_memory_each() -> None:
+    loads = [tuple((_load(64 * MIB)[0], _load(64 * MIB)[0]) for _ in range(2)) for _ in range(2)]
+    for cell in neighbour_cells(cast("list[Halves]", loads), 1e-3, [(0, 1)]):
+        assert cell.take() > 0
+    # Whoever is the cell's own copies in the first half, the one beside it in the second; so of
+    # each GPU's four loads those are used, and never the same half by both.
+    used = [[[load.size > 0 for load in half] for half in gpu] for gpu in loads]
+    assert used == [[[True, True], [True, True]], [[True, True], [True, True]]]

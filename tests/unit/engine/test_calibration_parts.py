@@ -172,6 +172,24 @@ def test_a_disk_s_latency_is_what_the_line_through_its_requests_leaves() -> None
     assert writing.rate == 1e9
 
 
+def test_reads_into_memory_that_is_in_no_cache_are_a_share_of_those_into_a_ring() -> None:
+    # 1.8 of 2 and 2.1 of 3 GB/s: 0.9 and 0.7, so 0.8 is in the middle.
+    cells = [
+        _readers("direct", 1, 4 * MIB, 2e9),
+        _readers("direct", 4, MIB, 3e9),
+        Cell(("disk", "direct", "afar", 1, 4 * MIB), None, is_rate=True, clean=[1.8e9]),
+        Cell(("disk", "direct", "afar", 4, MIB), None, is_rate=True, clean=[2.1e9]),
+    ]
+    curve = cold_curves.curve_of(cells, "direct")
+    assert curve is not None
+    assert curve.readers is not None
+    assert curve.readers.into_memory == pytest.approx(0.8)
+    without = cold_curves.curve_of(cells[:2], "direct")
+    assert without is not None
+    assert without.readers is not None
+    assert without.readers.into_memory == 1.0
+
+
 def test_one_lucky_pool_around_the_page_cache_does_not_make_the_disk() -> None:
     # 4 MiB under way as 4 x 1 MiB and 1 x 4 MiB: own samples count twice, the other's once.
     cells = [_readers("direct", 4, MIB, 3e9), _readers("direct", 1, 4 * MIB, 2e9, 2e9)]
@@ -220,7 +238,7 @@ def test_cold_reads_of_a_real_file_and_of_its_mapping(tmp_path: Path) -> None:
     written, rate = disk.write_cold(path, 32 * MIB, block, 60.0)
     assert written == path.stat().st_size == 32 * MIB
     assert rate > 0
-    cold = disk.ColdFile(path, written, (MIB, 16 * MIB), (1, 2), 0.01)
+    cold = disk.ColdFile(path, written, (MIB, 4 * MIB, 16 * MIB), (1, 2), 0.01)
     try:
         cells = list(cold.cells(mapped=True))
         keys = [cell.key for cell in cells]
@@ -230,6 +248,14 @@ def test_cold_reads_of_a_real_file_and_of_its_mapping(tmp_path: Path) -> None:
         assert ("disk", "buffered", "readers", 1, 16 * MIB) in keys
         assert ("disk", "buffered", "readers", 2, 16 * MIB) not in keys
         assert ("disk", "mmap", "alone", 4 * MIB) in keys
+        direct = (
+            "disk",
+            "direct",
+            "readers",
+            1,
+            MIB,
+        ) in keys  # not every file system reads that way
+        assert (("disk", "direct", "afar", 1, 4 * MIB) in keys) == direct
         # Often enough to come to the file's end and start over.
         assert all(cell.take() > 0 for _ in range(3) for cell in cells)
     finally:

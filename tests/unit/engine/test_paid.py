@@ -59,10 +59,18 @@ def test_the_calibration_runs_a_flow_of_its_own_each_time() -> None:
         assert pinned.view is not None
         assert device.view is not None
         first = First(backend, one_gpu(), 0, Walk(device, pinned))
-        for value, told in enumerate((first.moved, first.ready, first.started), start=1):
+        every = (first.moved, first.ready, first.started, first.opened)
+        for value, told in enumerate(every, start=1):
             pinned.view[:] = bytes([value]) * MIB
             assert told() > 0
             assert bytes(device.view[:1024]) == bytes([value]) * 1024
+        # Four workers with a chunk each, out of ordinary memory.
+        plain, target = bench.pageable(8 * MIB), bench.device(0, 8 * MIB)
+        plain.owner.fill(7)
+        ring = First(backend, one_gpu(), 0, Walk(target, plain), workers=4)
+        assert ring.ready() > 0
+        assert target.view is not None
+        assert bytes(target.view[: 4 * MIB]) == bytes([7]) * (4 * MIB)
         # As much as the flow has, and no more: the rest is what the block was made with.
         assert bytes(device.view[first.size :]) == bytes([1]) * (MIB - first.size)
     finally:

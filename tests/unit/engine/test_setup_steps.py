@@ -12,6 +12,7 @@ from planner.machine.schema import Machine
 from planner.results import SetupStep
 from tests.helpers.machines import affine, every_way
 from tests.helpers.schedules import KIB, WAYS, plan_for, predicted, run_way, schedule
+from tests.helpers.variants import changed
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +64,21 @@ def test_workers_and_lanes_are_counted(machine: Machine) -> None:
     made = schedule("relay", 400 * KIB, workers=2)
     found = predicted(plan_for("relay", 400 * KIB), machine, made).flows[0].setup
     assert {s.name: s.duration_s for s in found}["open the lanes"] == pytest.approx(0.2e-3)
+
+
+def test_workers_are_woken_one_after_another_to_open_their_lanes(machine: Machine) -> None:
+    # Four lanes of 50 us, and three workers after the first, each 30 us later.
+    setup = {"nodes.host0.setup.wake": 30e-6, "nodes.host0.setup.ready_ring": 6e-4}
+    made = schedule("staged in", 400 * KIB, workers=4)
+    found = predicted(plan_for("staged in", 400 * KIB), changed(machine, setup), made)
+    seconds = {step.name: step.duration_s for step in found.flows[0].setup}
+    assert seconds["open the lanes"] == pytest.approx(0.29e-3)
+    # A ring takes the program longer than one copy does.
+    assert seconds["make the movement ready"] == pytest.approx(6e-4)
+    made = schedule("pinned in", 400 * KIB)
+    found = predicted(plan_for("pinned in", 400 * KIB), changed(machine, setup), made)
+    seconds = {step.name: step.duration_s for step in found.flows[0].setup}
+    assert seconds["make the movement ready"] == pytest.approx(2e-4)
 
 
 def test_steps_of_one_name_become_one() -> None:

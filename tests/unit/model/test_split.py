@@ -10,16 +10,17 @@ from hypothesis import given, settings, strategies as st
 from planner.machine.load import load_machine
 from planner.machine.schema import Machine
 from planner.machine.topology import Topology
-from planner.model.arrange import Lane, carried
+from planner.model.arrange import Arrangement, Lane, carried
 from planner.model.choose import Candidate
 from planner.model.estimate import estimate
 from planner.model.fluid import fluid, streamed
+from planner.model.movement import READY, REGISTER, TOUCH
 from planner.model.need import Need
 from planner.model.pipeline import exact, lengths
 from planner.model.strategies import Shape
 from planner.model.ways import ways
-from planner.results import Estimate
-from tests.helpers.machines import GB, MIB, flat_table, one_gpu, two_gpus
+from planner.results import Estimate, SetupStep
+from tests.helpers.machines import GB, MIB, affine, flat_table, one_gpu, two_gpus
 from tests.helpers.plans import plan_of, up
 
 
@@ -43,6 +44,45 @@ def test_the_detour_is_coupled_and_stages_a_few_chunks_only() -> None:
     nodes = {node.name: node for node in predicted.nodes}
     assert nodes["gpu1"].peak_bytes <= 256 * MIB
     assert nodes["gpu0"].peak_bytes == 2 * GB
+
+
+def test_every_way_has_workers_and_lanes_of_its_own_and_staging_has_its_step() -> None:
+    tree = two_gpus().model_dump(mode="json", by_alias=True)
+    # 0.1 ms for the first worker and 0.3 for each other, 50 us a lane, 1 ms for any allocation.
+    tree["nodes"]["host0"]["setup"] = {"start": 1e-4, "worker": 3e-4, "lane": 5e-5}
+    tree["nodes"]["gpu1"]["allocate"] = affine(1e15, 1e-3)
+    flow = estimate(plan_of({"a": up(size=2 * GB)}), Machine.model_validate(tree)).flows[0]
+    assert len(flow.schedule.parts) == 2
+    detour = flow.schedule.parts[1].hops[0]
+    assert detour.workers == 1
+    seconds = {step.name: step.duration_s for step in flow.setup}
+    assert seconds["start the workers"] == pytest.approx(0.4e-3)
+    # One for the direct way, two for the detour: into the neighbour and out of it.
+    assert seconds["open the lanes"] == pytest.approx(0.15e-3)
+    assert seconds["allocate staging on gpu1"] == pytest.approx(1e-3, rel=1e-3)
+    sizes = {step.name: step.size_bytes for step in flow.setup}
+    assert sizes["allocate staging on gpu1"] == detour.chunk_bytes * detour.depth
+
+
+def test_every_way_has_a_ring_of_its_own_and_the_program_is_ready_once() -> None:
+    need = Need("a", "host0", "gpu0", GB, "pinned", "device", GB, cores=8)
+    way = next(w for w in ways(Topology(one_gpu()), need) if w.names == ("pinned",))
+
+    def lane(seconds: float) -> Lane:
+        steps = [
+            SetupStep(name=TOUCH, duration_s=seconds, size_bytes=MIB),
+            SetupStep(name=REGISTER, duration_s=2 * seconds, size_bytes=MIB),
+            SetupStep(name=READY, duration_s=3 * seconds),
+        ]
+        return Lane(need, Candidate(way, (Shape(GB),), 0.1, tuple(steps)))
+
+    found = Arrangement((lane(2e-3), lane(1e-3))).setup
+    assert [(step.name, step.size_bytes) for step in found] == [
+        (TOUCH, 2 * MIB),
+        (REGISTER, 2 * MIB),
+        (READY, None),
+    ]
+    assert [step.duration_s for step in found] == pytest.approx([3e-3, 6e-3, 6e-3])
 
 
 def test_a_busy_neighbour_leaves_less_to_split() -> None:

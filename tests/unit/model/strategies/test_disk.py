@@ -78,6 +78,17 @@ def test_readers_measured_together_set_the_pace(
     assert stage.charges == pytest.approx({"storage0.forward": 1 / reach})
 
 
+def test_only_memory_that_is_in_no_cache_slows_reads_around_the_page_cache() -> None:
+    # Four readers of 1 MiB: half of 2 GB/s into host memory, all of it into a ring.
+    machine = changed(pools(), {f"{READ}.curves.direct.readers.into_memory": 0.5})
+    size = 1024 * MIB
+    pins = Pins(strategy="direct", chunk=MIB, workers=4)
+    assert by(machine, read(size, pins=pins), "direct").steady == pytest.approx(size / 1e9)
+    ring = load(size, cached=0.0, pins=Pins(chunk=MIB, workers=4, depth=2))
+    slow, fast = (by(one, ring, "direct", "pinned").steady for one in (machine, pools()))
+    assert slow == fast == pytest.approx(size / 2e9, rel=0.02)
+
+
 def test_the_best_readers_are_chosen() -> None:
     # 2 GB/s take four requests of 1 MiB, or one of 4 MiB; the smallest ring of the fewest workers.
     found = by(pools(), load(1024 * MIB, cached=0.0), "direct", "pinned")
