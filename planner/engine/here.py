@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from planner.engine import calibrate as calibration
 from planner.engine.calibration.ledger import Ledger
 from planner.engine.folder import cache_folder
+from planner.engine.serving.planned import plan_usual
 from planner.errors import InputError
 from planner.machine.discover import discover
 from planner.machine.observation import Calibration
@@ -116,7 +117,7 @@ def here(
         machine: Machine = calibration.calibrate(
             backend=chosen, emulate_gpus=emulate_gpus, progress=progress
         )
-        _write(path, machine, progress)
+        _keep(path, chosen, machine, progress)
     return machine
 
 
@@ -157,7 +158,7 @@ def _fully(
         if ledger.groups:
             _say(progress, "what is finished is kept: planner calibrate --resume goes on")
         raise
-    _write(path, machine, progress)
+    _keep(path, backend, machine, progress)
     if kept := ledger.finish(_beside(path, "samples")):
         _say(progress, f"every sample is in {kept}")
     return machine
@@ -195,7 +196,7 @@ def mend(
         machine = calibration.recalibrate_link(
             kept.machine, link, backend=chosen, progress=progress, full=full
         )
-        _write(path, machine, progress)
+        _keep(path, chosen, machine, progress)
     return machine
 
 
@@ -250,6 +251,12 @@ def _read(path: Path, progress: Progress | None) -> Calibration | None:
         reason = str(error).splitlines()[0]
         _say(progress, f"{path} is damaged ({reason}): this computer is measured anew")
         return None
+
+
+def _keep(path: Path, backend: str, machine: Machine, progress: Progress | None) -> None:
+    """Keep a calibration for all programs, and what `planner.load` would plan by it."""
+    _write(path, machine, progress)
+    plan_usual(backend, machine)
 
 
 def _write(path: Path, machine: Machine, progress: Progress | None) -> None:

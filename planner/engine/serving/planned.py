@@ -1,7 +1,8 @@
 """The shape that the calibration of this computer asks for, planned once for each class of sizes.
 
 Planning loads the model's libraries and takes a third of a second; a read of the answer from the
-last time takes none. So answers are kept beside the calibrations, for as long as those stay.
+last time takes none. So answers are kept beside the calibrations, for as long as those stay; those
+of usual sizes are planned by the calibration itself.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -19,6 +21,12 @@ if TYPE_CHECKING:
     from planner.machine.schema import Machine
 
 Source = Literal["warm", "cold", "memory"]
+USUAL: Final = (28, 30, 32, 34, 36)
+"""Powers of two of the sizes that a calibration plans for: 256 MiB to 64 GiB."""
+NEAR: Final = 1
+"""A kept answer serves sizes up to twice as large or small: the shapes are the same, or nearly."""
+LOADS: Final = 4
+"""Loads that a shape is planned for: the pool that the first one pays for is kept for others."""
 _STRATEGIES: Final = frozenset({"buffered", "direct", "pinned", "staged"})
 """What the pool does: reads or copies into a ring, and a copy engine out of it."""
 
@@ -56,6 +64,7 @@ def shape_on(machine: Machine, gpu: int, size: int, source: Source) -> Shape | N
     if not gpus:
         return None
     flow: dict[str, Any] = {"from": "host0", "to": gpus[:1], "size": size, "memory": "pageable"}
+    flow["repeat"] = LOADS
     if source != "memory":
         flow |= {"from": "disk0", "cache": source}
     try:
@@ -88,7 +97,7 @@ class Planner:
     def shape(self, gpu: int, size: int, source: Source) -> Shape | None:
         """The shape for `size` bytes; `None` where nothing was calibrated."""
         power = size_class(size)
-        name = f"{source} to {gpu} 2^{power}"
+        name = _name(source, gpu, power)
         if name not in self._known:
             self._known[name] = self._find(name, gpu, 1 << power, source)
         return self._known[name]
@@ -101,8 +110,9 @@ class Planner:
             return None
         path = cache_folder() / f"shapes-{self._backend}.json"
         kept = _read(path, mark)
-        if name in kept:
-            return _shape_of(kept[name])
+        near = _nearest(kept, name)
+        if near is not None:
+            return _shape_of(kept[near])
         from planner.engine.here import kept as calibrated
 
         machine = calibrated(self._backend)
@@ -110,6 +120,42 @@ class Planner:
         if found is not None:
             _write(path, mark, {**kept, name: _fields(found)})
         return found
+
+
+def plan_usual(backend: str, machine: Machine) -> None:
+    """Plan for loads of usual sizes to the first GPU, and keep the answers for all programs."""
+    from planner.machine.schema import Hbm
+
+    gpus = [node.device for node in machine.nodes.values() if isinstance(node, Hbm)]
+    mark = _mark(backend)
+    if not gpus or not mark:
+        return
+    found: dict[str, Any] = {}
+    sources: tuple[Source, ...] = ("warm", "cold", "memory")
+    for source in sources:
+        for power in USUAL:
+            shape = shape_on(machine, min(gpus), 1 << power, source)
+            if shape is not None:
+                found[_name(source, min(gpus), power)] = _fields(shape)
+    if found:
+        _write(cache_folder() / f"shapes-{backend}.json", mark, found)
+
+
+def _name(source: Source, gpu: int, power: int) -> str:
+    return f"{source} to {gpu} 2^{power}"
+
+
+def _nearest(kept: Mapping[str, Any], name: str) -> str | None:
+    """The kept answer of the same kind whose size is nearest, none that is too far."""
+    kind, _, power = name.rpartition("^")
+    found = [
+        (abs(int(size) - int(power)), int(size), known)
+        for known in kept
+        for other, _, size in (known.rpartition("^"),)
+        if other == kind and size.isdecimal()
+    ]
+    far, _, near = min(found, default=(NEAR + 1, 0, None))
+    return near if far <= NEAR else None
 
 
 def _mark(backend: str) -> list[str]:

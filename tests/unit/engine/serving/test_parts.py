@@ -162,6 +162,36 @@ def test_answers_are_kept_beside_the_calibration_and_no_longer(
     assert sorted(p.name for p in tmp_path.iterdir()) == [calibration.name, "shapes-host.json"]
 
 
+def test_a_calibration_plans_for_usual_sizes_and_near_ones_take_those(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANNER_CACHE_DIR", str(tmp_path))
+    asked: list[str] = []
+
+    def calibrated(backend: str) -> object:
+        asked.append(backend)
+        return one_gpu()
+
+    monkeypatch.setattr("planner.engine.here.kept", calibrated)
+    planned.plan_usual("host", one_gpu())  # nothing is kept, so nothing that could grow old is
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "here-0123-host-v2.json").write_text("{}")
+    planned.plan_usual("host", one_gpu())
+    usual = planned.Planner("host", None)
+    exact = usual.shape(0, 1 << 32, "warm")
+    assert exact is not None
+    assert exact.size_bytes == 1 << 32
+    assert usual.shape(0, 1 << 33, "warm") == exact  # twice as large: as near to 2^32 as to 2^34
+    assert usual.shape(0, 1 << 27, "cold") == usual.shape(0, 1 << 28, "cold") is not None
+    assert asked == []
+    # An eighth of the smallest usual size is planned by itself, and so is another GPU.
+    small = usual.shape(0, 1 << 25, "warm")
+    assert small is not None
+    assert small.size_bytes == 1 << 25
+    assert usual.shape(1, 1 << 32, "warm") is None
+    assert asked == ["host", "host"]
+
+
 def test_a_gpu_that_the_machine_lacks_has_no_shape() -> None:
     assert planned.shape_on(one_gpu(), 5, 1 << 20, "warm") is None
 
