@@ -33,6 +33,12 @@ class Entrant:
     reason: str = ""
     states: set[str] = field(default_factory=set)
     expected: float = 0.0
+    again: bool = False
+    """Whether its process is a new one: its first load then says nothing new."""
+
+    def renew(self, child: Child) -> None:
+        """Load by another process from now on."""
+        self.child, self.again = child, bool(self.seconds)
 
     @property
     def names(self) -> tuple[str, str]:
@@ -60,7 +66,10 @@ class Entrant:
             return
         if not self.seconds:
             self.pinned, self.pinned_reason = found["pinned_bytes"], found["pinned_reason"]
-        self.seconds.append(found["seconds"])
+        if self.again:
+            self.again = False
+        else:
+            self.seconds.append(found["seconds"])
         if not found["verified"]:
             self.verified = False
             wrong = ", ".join(found["wrong"]) or f"{found['tensors']} tensors came"
@@ -86,6 +95,19 @@ class Entrant:
             "verified": self.verified if self.seconds else None,
             "reason": self.reason,
         }
+
+
+def waves(entrants: Sequence[Entrant], most: int) -> list[list[Entrant]]:
+    """Groups of `most` at the most that load at the same time, the project's own in each.
+
+    The best settings come first.
+    """
+    own = [entrant for entrant in entrants if entrant.setting.loader == "planner"]
+    others = [entrant for entrant in entrants if entrant.setting.loader != "planner"]
+    others.sort(key=lambda entrant: entrant.setting.kind != "best")
+    room = max(1, most - len(own))
+    starts = range(0, max(1, len(others)), room)
+    return [[*own, *others[start : start + room]] for start in starts]
 
 
 def leading(entrants: Sequence[Entrant]) -> list[Entrant]:

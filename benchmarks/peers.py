@@ -4,7 +4,8 @@
                                [--cache warm,cold] [--loaders planner,kvikio]
 
 The same file on the same machine: each loader in its default and in its best setting
-(`peer_loaders.py`), each in a process of its own, in rounds whose order is shuffled. The CUDA
+(`peer_loaders.py`), each in a process of its own, in rounds whose order is shuffled; a few of them
+at a time, this project among them every time. The CUDA
 context stands before the clock starts; the clock stops after a device synchronisation with every
 tensor usable. A cold file was synced and dropped from the page cache before each load, and the
 cache was asked (mincore); on a virtual machine its host may still hold the bytes. Some tensors of
@@ -32,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout no
 from benchmarks.checkpoints import Table, data_bytes, even_table, make, tables
 from benchmarks.peer_loaders import Cache, Setting, chosen_loaders, find
 from benchmarks.peer_process import SIGNAL, Child, Nobody, all_ready, close_all, unpack
-from benchmarks.peer_rows import Entrant, leading, show, show_standings, standings
+from benchmarks.peer_rows import Entrant, leading, show, show_standings, standings, waves
 from benchmarks.pinned_watch import build
 from benchmarks.record import RESULTS, Clock, gpu_word, header, leave_on_sigterm, write
 from planner.engine import pagecache
@@ -59,6 +60,9 @@ START_S = 20.0
 """Seconds in which all processes are up, about."""
 SEED = 20261129
 SPENT = "not measured: the budget of the run was spent"
+MOST = 8
+"""Processes with a context at once: of eighteen on one H200 nine could make none ("out of memory",
+2026-11-30), with 130 GB free."""
 CANARY = ("torch pin_memory", "best (two 64 MiB buffers)")
 CANARY_PINNED = 2 * 64 * 2**20
 """What it pins, whatever it loads."""
@@ -124,25 +128,27 @@ class Contest:
             print(f"pinned memory is not counted: {reason}", file=sys.stderr)
 
     def entrants(self, cache: Cache) -> list[Entrant]:
-        """Loaders that are asked for, their processes started together."""
+        """Loaders that are asked for; nobody's process is started."""
         chosen = chosen_loaders(self.options.loaders, self.options.settings, cache)
-        children: dict[Setting, Child] = {}
+        return [Entrant(one, Nobody()) for one in chosen]
+
+    def start_all(self, wave: Sequence[Entrant]) -> None:
+        """Start the processes of a wave together."""
+        there = [entrant for entrant in wave if entrant.names not in self._absent]
+        children: list[Child] = []
         try:
-            for one in chosen:
-                if (one.loader, one.setting) not in self._absent:
-                    children[one] = self.start(one)
-            reasons = all_ready(list(children.values()), self.clock.left)
+            children.extend(self.start(entrant.setting) for entrant in there)
+            reasons = all_ready(children, self.clock.left)
         except BaseException:
-            close_all(children.values())
+            close_all(children)
             raise
-        for one, reason in zip(children, reasons, strict=True):
+        for entrant, child, reason in zip(there, children, reasons, strict=True):
             spent = self.clock.left() <= 0
             if reason:
-                self._absent[one.loader, one.setting] = f"{SPENT} ({reason})" if spent else reason
-        found = [Entrant(one, children.get(one) or Nobody()) for one in chosen]
-        for entrant in found:
-            entrant.reason = self._absent.get(entrant.names, "")
-        return found
+                self._absent[entrant.names] = f"{SPENT} ({reason})" if spent else reason
+            entrant.renew(child)
+        for entrant in wave:
+            entrant.reason = entrant.reason or self._absent.get(entrant.names, "")
 
     def job(self, name: str, path: Path, tensors: int, cache: Cache) -> None:
         """All rounds of one file in one state."""
@@ -154,22 +160,18 @@ class Contest:
             entrant.expected = size * self._paces.get((*entrant.names, cache), 0.0)
             if entrant.setting.pins_file and size > HOST_SHARE * room:
                 entrant.reason = f"it would pin the whole file: {format_size(size)}"
-        try:
-            if cache == "warm":
-                # Whoever reads freshly written pages first also pays for marking them as used.
-                pagecache.warm([source_of(path)])
-            for turn in range(self.options.rounds or ROUNDS[cache]):
-                lead = leading(entrants)
-                order = [e for e in entrants if e in lead or e.wants(turn, cache)]
-                self.random.shuffle(order)
-                if turn == 0:  # a budget that ends here should not cost the fastest
-                    order.sort(key=lambda entrant: entrant.expected)
-                for entrant in order:
-                    self._load(entrant, path, cache, first=turn == 0)
-                    rows = [e.row(name, size, tensors, cache) for e in entrants]
-                    self.save(rows)
-        finally:
-            close_all(entrant.child for entrant in entrants)
+        if cache == "warm":
+            # Whoever reads freshly written pages first also pays for marking them as used.
+            pagecache.warm([source_of(path)])
+        for wave in waves(entrants, MOST):
+            try:
+                self.start_all(wave)
+                for turn in range(self.options.rounds or ROUNDS[cache]):
+                    for entrant in self._order(wave, turn, cache):
+                        self._load(entrant, path, cache, first=turn == 0)
+                        self.save([e.row(name, size, tensors, cache) for e in entrants])
+            finally:
+                close_all(entrant.child for entrant in wave)
         rows = [entrant.row(name, size, tensors, cache) for entrant in entrants]
         self.rows += rows
         for entrant in entrants:
@@ -178,6 +180,15 @@ class Contest:
         show(rows, f"{name}, {cache}: {format_size(size)} in {tensors} tensors")
         self.save()
 
+    def _order(self, wave: Sequence[Entrant], turn: int, cache: Cache) -> list[Entrant]:
+        """Who loads in this round, shuffled."""
+        lead = leading(wave)
+        order = [e for e in wave if e in lead or e.wants(turn, cache)]
+        self.random.shuffle(order)
+        if turn == 0:  # a budget that ends here should not cost the fastest
+            order.sort(key=lambda entrant: entrant.expected)
+        return order
+
     def _load(self, entrant: Entrant, path: Path, cache: Cache, *, first: bool) -> None:
         """One load, unless the budget ends before it would."""
         expected = max(entrant.seconds, default=entrant.expected)
@@ -185,7 +196,7 @@ class Contest:
             expected = max(expected, path.stat().st_size / GB)
         left = self.clock.left()
         if left <= expected:
-            if first:
+            if first and not entrant.seconds:
                 entrant.reason = SPENT
             return
         state = prepare(path, cache)

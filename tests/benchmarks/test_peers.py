@@ -20,7 +20,7 @@ from benchmarks.checkpoints import (
 )
 from benchmarks.peer_loaders import LOADERS, Setting, chosen_loaders, find
 from benchmarks.peer_process import Child, unpack
-from benchmarks.peer_rows import Entrant, leading, standings
+from benchmarks.peer_rows import Entrant, leading, standings, waves
 from benchmarks.peers import prepare
 from planner.plan import safetensors
 
@@ -140,6 +140,27 @@ def test_the_fastest_and_the_project_take_part_in_every_round() -> None:
     wrong = entrant("wrong", 0.1)
     wrong.reason = "differs from the file"
     assert leading([*others, wrong, own]) == [own, *others[:4]]
+
+
+def test_a_few_load_at_a_time_with_the_project_among_them_every_time() -> None:
+    own = [entrant("planner"), entrant("planner", setting="every view made")]
+    usual = [entrant(f"loader {k}") for k in range(3)]
+    best = [entrant(f"loader {k}", setting="best (16)") for k in range(3)]
+    assert waves([*own, *usual, *best], 5) == [[*own, *best], [*own, *usual]]
+    assert waves(own, 5) == [own]
+
+
+def test_the_first_load_of_a_later_process_is_no_sample() -> None:
+    found = {"seconds": 0.9, "pinned_bytes": 1, "pinned_reason": "", "verified": True}
+    own = entrant("planner", 0.5, 0.2)
+    own.renew(Still())  # type: ignore[arg-type]
+    own.took(found)
+    own.took(found | {"seconds": 0.21})
+    assert own.seconds == [0.5, 0.2, 0.21]
+    new = entrant("new")
+    new.renew(Still())  # type: ignore[arg-type]
+    new.took(found)
+    assert new.seconds == [0.9]
 
 
 def test_rows_and_standings_come_from_the_samples() -> None:
