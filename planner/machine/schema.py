@@ -139,9 +139,11 @@ class Ram(_Strict):
     `register_memory` that of memory which was touched before. `managed_touch` is making managed
     memory and touching it, `managed_fill` copying ordinary memory into it. `issue` is what one call
     of the driver costs its caller, `turn` what a chunk holds the interpreter's lock where no copy
-    engine is at work, hand-over from worker to worker included. `write_combined` tells whether the
-    CPU's stores to write-combined memory really pass by its cache. `memlock` bounds what RDMA may
-    register (not what CUDA may). `cipher` is what one core seals or opens with TLS.
+    engine is at work, hand-over from worker to worker included, and `lead` what each worker after
+    the first then adds to a run until all are at it (`wake` of the setup unless known).
+    `write_combined` tells whether the CPU's stores to write-combined memory really pass by its
+    cache. `memlock` bounds what RDMA may register (not what CUDA may). `cipher` is what one core
+    seals or opens with TLS.
     """
 
     kind: Literal["ram"]
@@ -159,6 +161,7 @@ class Ram(_Strict):
     managed_fill: Curve | None = None
     issue: Seconds = Field(default=0.0, ge=0)
     turn: Seconds | None = None
+    lead: Seconds | None = None
     write_combined: bool | None = None
     memlock: Bytes | None = None
     cipher: BytesPerSecond | None = None

@@ -88,6 +88,7 @@ class _Shift:
                 **priced,
                 "issue": node.issue * factor,
                 "turn": None if node.turn is None else node.turn * factor,
+                "lead": None if node.lead is None else node.lead * factor,
                 "cipher": None if node.cipher is None else node.cipher / factor,
             }
             return node.model_copy(update=update)

@@ -59,6 +59,7 @@ _FORMATS: Final = {
     "wake": format_time,
     "issue": format_time,
     "turn": format_time,
+    "lead": format_time,
     "context": format_time,
     "round_trip": format_time,
     "idle": format_time,

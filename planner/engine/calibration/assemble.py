@@ -12,7 +12,7 @@ from planner.engine.calibration import ahead, cold_curves, duplex, in_place, set
 from planner.engine.calibration.between import between
 from planner.engine.calibration.combined import PLAIN
 from planner.engine.calibration.copies import curve_of, queued_rate
-from planner.engine.calibration.crowd import turn_of
+from planner.engine.calibration.crowd import lead_of, turn_of
 from planner.engine.calibration.degraded import link_warning
 from planner.engine.calibration.lone import rested
 from planner.engine.calibration.ports import ports_of
@@ -194,6 +194,7 @@ def _host(found: Found) -> Ram:
         setup=setup.setup_of(found.cells),
         issue=found.value("issue", found.gpus[0]) or 0.0,
         turn=turn_of(found.cells),
+        lead=lead_of(found.cells),
         register_ahead=ahead.begun("register_ahead", found.cells, copies),
         register_helped=ahead.begun("register_helped", found.cells, copies),
         register_memory=ahead.begun("register_memory", found.cells, copies),

@@ -145,7 +145,8 @@ _pools = Remembered()
 def _without_dma(table: CopyTable, host: Ram) -> CopyTable:
     """The table where nobody waits for an engine, nor for the driver."""
     turn = table.turn if host.turn is None else host.turn
-    return table.model_copy(update={"one_slot": 1.0, "turn": turn, "lead": None})
+    lead = None if host.lead is None else tuple((n - 1) * host.lead for n in table.workers)
+    return table.model_copy(update={"one_slot": 1.0, "turn": turn, "lead": lead})
 
 
 def _copies(

@@ -51,3 +51,28 @@ def test_the_turn_is_the_median_of_its_cell() -> None:
         pytest.approx(15e-6)
     )
     assert crowd.turn_of([Cell(("touch", 8), None, clean=[1.0])]) is None
+
+
+def test_a_lead_is_what_a_short_run_takes_beside_the_pace() -> None:
+    # 12 chunks each take 10 ms longer than 2: 1 ms a round, so of 3.5 ms 1.5 are left for three
+    # further workers. Without the long run nothing is known.
+    short = Cell(("gather", 4, crowd.SHORT), None, clean=[3.5e-3])
+    long = Cell(("gather", 4, crowd.LONG), None, clean=[13.5e-3])
+    assert crowd.lead_of([short, long]) == pytest.approx(0.5e-3)
+    assert crowd.lead_of([short]) is None
+    fast = Cell(("gather", 4, crowd.SHORT), None, clean=[1e-3])
+    assert crowd.lead_of([fast, long]) == 0.0
+
+
+def test_short_and_long_runs_need_a_file_that_is_long_enough(tmp_path: Path) -> None:
+    file, size = tmp_path / "file", 2 * crowd.LONG * crowd.USUAL_CHUNK
+    file.write_bytes(bytes(range(256)) * (size // 256))
+    target = HostBuffer(size)
+    with contextlib.ExitStack() as undo:
+        undo.callback(target.close)
+        cells = crowd.cells(HostBackend(), file, target, 2, undo)
+        keys = [("turn", 2), ("gather", 2, crowd.SHORT), ("gather", 2, crowd.LONG)]
+        assert [cell.key for cell in cells] == keys
+        assert all(cell.take() > 0 for cell in cells)
+        assert bytes(target.view) == file.read_bytes()
+        assert len(crowd.cells(HostBackend(), file, target, 4, undo)) == 1
