@@ -100,10 +100,11 @@ def shapes(
     The largest numbers that are of use (`USUAL`) are run with small chunks too. Their rings stay in
     cache, so they would be what is chosen, were it not for what each chunk costs the interpreter
     and the driver: their locks are taken in turn (65 us a chunk with twelve workers on one H200),
-    and with few cores a chunk is handed to another thread and back. One worker never waits for a
-    turn. Outward, where copies are slower and flatter in the workers, the fewest, a middle number
-    and the most of them will do. Copies that are not `quick` (a file system takes longer than any
-    lock) say nothing of what a chunk costs.
+    and with few cores a chunk is handed to another thread and back, by one worker, too, which
+    elsewhere never waits for a turn: on two cores chunks of 1 MiB were a tenth slower than
+    predicted without, and chosen for it. Outward, where copies are slower and flatter in the
+    workers, the fewest, a middle number and the most of them will do. Copies that are not `quick`
+    (a file system takes longer than any lock) say nothing of what a chunk costs.
     """
     chunk = min(CHUNK, max(MIB, size // 16))
     small = max(SMALL, chunk // (4 if max(workers) <= FEW_CORES else 2))
@@ -112,7 +113,8 @@ def shapes(
         counts = sorted({workers[0], workers[len(workers) // 2], workers[-1]})
     found = [Shape(chunk, 2, count) for count in counts]
     if quick and small < chunk:
-        found += [Shape(small, 2, count) for count in counts if 1 < count <= USUAL][-2:]
+        least = 1 if max(workers) <= FEW_CORES else 2
+        found += [Shape(small, 2, count) for count in counts if least <= count <= USUAL][-2:]
     if outward:
         return found
     # With the most workers the locks may set the pace, which one slot or two do not change.
