@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from time import perf_counter
 
 from planner.engine.transfer import Moved
-from planner.model.movement import READY
+from planner.model.movement import READY, added
 from planner.results import SetupStep
 
 
@@ -15,15 +15,7 @@ def merged(steps: Sequence[SetupStep]) -> tuple[SetupStep, ...]:
     found: dict[str, SetupStep] = {}
     for step in steps:
         known = found.get(step.name)
-        if known is None:
-            found[step.name] = step
-            continue
-        sizes = [one.size_bytes for one in (known, step) if one.size_bytes is not None]
-        update = {
-            "duration_s": known.duration_s + step.duration_s,
-            "size_bytes": sum(sizes) if sizes else None,
-        }
-        found[step.name] = known.model_copy(update=update)
+        found[step.name] = step if known is None else added(known, step)
     return tuple(found.values())
 
 

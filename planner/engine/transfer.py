@@ -27,7 +27,7 @@ from planner.engine.team import Job, Team
 from planner.engine.terms import Terms
 from planner.engine.waits import Stop, Stopped, raise_error
 from planner.engine.worker import operations_of, reset
-from planner.model.movement import LANES, REGISTER, TOUCH
+from planner.model.movement import LANES, REGISTER, STAGING, TOUCH
 from planner.results import Hop, SetupStep
 
 
@@ -208,7 +208,7 @@ class Transfer:
         start = perf_counter()
         for part in self.parts:
             for rest, made in part.make_stagings(self.backend):
-                name, now = f"allocate staging on {rest.node}", perf_counter()
+                name, now = STAGING.format(rest.node), perf_counter()
                 steps.append(SetupStep(name=name, duration_s=now - start, size_bytes=made.size))
                 start = now
         return steps

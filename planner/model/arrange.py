@@ -15,7 +15,7 @@ from typing import Final, Literal
 from planner.machine.schema import Hbm, Machine
 from planner.model.choose import Candidate, setup_of
 from planner.model.fluid import Fluid, fluid, streamed
-from planner.model.movement import LANES, REGISTER, START, TOUCH, Movement
+from planner.model.movement import LANES, REGISTER, STAGING, START, TOUCH, Movement, added
 from planner.model.need import Need
 from planner.model.shared_queue import Track, unevenness
 from planner.model.strategies import Shape
@@ -100,16 +100,6 @@ _OF_EACH_LANE: Final = frozenset({START, LANES, TOUCH, REGISTER})
 """Steps that are paid for every lane of a flow; others are paid once for the same place."""
 
 
-def _added(one: SetupStep, other: SetupStep, saved: float) -> SetupStep:
-    """Both steps as one, `saved` seconds less."""
-    sizes = [step.size_bytes for step in (one, other) if step.size_bytes is not None]
-    update = {
-        "duration_s": one.duration_s + max(0.0, other.duration_s - saved),
-        "size_bytes": sum(sizes) if sizes else None,
-    }
-    return one.model_copy(update=update)
-
-
 @dataclass(frozen=True)
 class Arrangement:
     """All lanes of one flow, the largest first; `source` is the copy that it is taken from.
@@ -142,14 +132,14 @@ class Arrangement:
         """
         found: dict[str, SetupStep] = {}
         for lane in self.lanes:
-            setup = lane.movements[0].crossings[0].ram.setup
             for step in lane.candidate.setup:
                 known = found.get(step.name)
                 if known is None:
                     found[step.name] = step
                 elif step.name in _OF_EACH_LANE:
+                    setup = lane.movements[0].crossings[0].ram.setup
                     saved = setup.start - setup.worker if step.name == START else 0.0
-                    found[step.name] = _added(known, step, saved)
+                    found[step.name] = added(known, step, saved)
                 elif known.duration_s < step.duration_s:
                     found[step.name] = step
         return tuple(found.values())
@@ -229,7 +219,7 @@ def _stagings(machine: Machine, passed: Sequence[str], size: int) -> tuple[Setup
     """The slots on GPUs that chunks only pass."""
     return tuple(
         SetupStep(
-            name=f"allocate staging on {name}",
+            name=STAGING.format(name),
             duration_s=node.allocate.seconds(size),
             size_bytes=size,
         )

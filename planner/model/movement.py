@@ -22,10 +22,12 @@ START: Final = "start the workers"
 WAKE: Final = "wake engine and link"
 """Name of the step that the first run after a pause pays; measured it is in the first copy."""
 READY: Final = "make the movement ready"
+"""Name of the step between the others: what the program does before the first byte moves."""
 LANES: Final = "open the lanes"
 TOUCH: Final = "touch the ring"
 REGISTER: Final = "register the ring"
-"""Name of the step between the others: what the program does before the first byte moves."""
+STAGING: Final = "allocate staging on {}"
+"""Name of the step that makes slots on a GPU which chunks only pass."""
 MOST_FOLLOWED: Final = 1 << 22
 """Chunks that are followed one by one: 16 TiB of 4 MiB. Beyond, the last ones change nothing."""
 
@@ -226,6 +228,16 @@ class Movement:
             )
             for i, (c, s) in enumerate(zip(self.crossings, self.strategies, strict=True))
         )
+
+
+def added(one: SetupStep, other: SetupStep, saved: float = 0.0) -> SetupStep:
+    """Two steps of one name as one, the other `saved` seconds shorter."""
+    sizes = [step.size_bytes for step in (one, other) if step.size_bytes is not None]
+    update = {
+        "duration_s": one.duration_s + max(0.0, other.duration_s - saved),
+        "size_bytes": sum(sizes) if sizes else None,
+    }
+    return one.model_copy(update=update)
 
 
 def first_touch(setup: Setup) -> float | None:

@@ -23,8 +23,6 @@ RESULTS: dict[str, Result] = {
 }
 NASTY = "a|b `c` <b>*d*</b> [e](f) \\ ~~g~~ #1 @you\n| next"
 
-# Drawing takes long on a busy computer, and says nothing about the code.
-
 
 def cells(row: str) -> list[str]:
     """The cells of a table's row, as GitHub splits it: at pipes without a backslash."""

@@ -13,8 +13,6 @@ from planner.review.gate import parse_limit
 from planner.units import UnitError
 from tests.helpers import results, sides
 
-# Drawing takes long on a busy computer, and says nothing about the code.
-
 
 def flow(diff: Diff) -> FlowChange:
     assert len(diff.flows) == 1

@@ -13,7 +13,6 @@ from planner.review import noise
 from planner.review.noise import RISK, Once, lone, shift, shift_from
 
 TIMES = st.lists(st.integers(50, 200).map(lambda t: t / 100), min_size=3, max_size=7)
-# Drawing takes long on a busy computer, and says nothing about the code.
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (2, 3), (3, 3), (4, 2), (5, 4)])

@@ -134,17 +134,23 @@ def test_the_default_budget_is_a_share_of_what_is_free(tmp_path: Path) -> None:
     assert default_budget(tmp_path) == 300
 
 
-def test_answers_are_kept_beside_the_calibration_and_no_longer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The backends whose calibration was loaded, in an empty cache: each has that of `one_gpu`."""
     monkeypatch.setenv("PLANNER_CACHE_DIR", str(tmp_path))
-    asked: list[str] = []
+    found: list[str] = []
 
     def calibrated(backend: str) -> object:
-        asked.append(backend)
+        found.append(backend)
         return one_gpu()
 
     monkeypatch.setattr("planner.engine.here.kept", calibrated)
+    return found
+
+
+def test_answers_are_kept_beside_the_calibration_and_no_longer(
+    tmp_path: Path, asked: list[str]
+) -> None:
     assert planned.Planner("host", None).shape(0, 1 << 20, "warm") is None
     assert asked == []  # nothing was calibrated, so nothing was loaded either
     calibration = tmp_path / "here-0123-host-v2.json"
@@ -163,16 +169,8 @@ def test_answers_are_kept_beside_the_calibration_and_no_longer(
 
 
 def test_a_calibration_plans_for_usual_sizes_and_near_ones_take_those(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, asked: list[str]
 ) -> None:
-    monkeypatch.setenv("PLANNER_CACHE_DIR", str(tmp_path))
-    asked: list[str] = []
-
-    def calibrated(backend: str) -> object:
-        asked.append(backend)
-        return one_gpu()
-
-    monkeypatch.setattr("planner.engine.here.kept", calibrated)
     planned.plan_usual("host", one_gpu())  # nothing is kept, so nothing that could grow old is
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "here-0123-host-v2.json").write_text("{}")
