@@ -133,13 +133,18 @@ class Ranked:
 class RankedLane:
     """A lane whose copies wait until their class may go; see `backends.base.Lane`."""
 
-    __slots__ = ("_queue", "_rank", "arrived", "close", "engine", "inner", "log", "settle", "wait")
+    __slots__ = ("_queue", "_rank", "arrived", "close", "engine", "inner", "settle", "wait")
 
     def __init__(self, inner: Lane, queue: _Queue, rank: int) -> None:
         self.inner, self._queue, self._rank = inner, queue, rank
-        self.engine, self.log = inner.engine, inner.log
+        self.engine = inner.engine
         self.wait, self.arrived = inner.wait, inner.arrived
         self.settle, self.close = inner.settle, inner.close
+
+    @property
+    def log(self) -> list[float]:
+        """The lane's own."""
+        return self.inner.log
 
     def copy(self, slot: int, target: int, source: int, length: int) -> None:
         """Queue one copy when its class may."""

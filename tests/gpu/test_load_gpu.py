@@ -151,8 +151,10 @@ def test_the_callers_device_stays_current(
     write_weights(path, [("one", "U8", (1,)), ("f", "F32", (1000,))])
     cupy.cuda.runtime.setDevice(0)
     found = pool.load(path, devices - 1)
+    assert cupy.cuda.runtime.getDevice() == 0
     array = cupy.from_dlpack(found["f"])  # a copy on that device
     assert array.device.id == devices - 1
+    cupy.cuda.runtime.setDevice(0)  # whatever CuPy has made current
     del array, found
     gc.collect()
     assert cupy.cuda.runtime.getDevice() == 0
@@ -219,6 +221,19 @@ def test_files_into_and_out_of_existing_arrays(pool: planner.Loader, tmp_path: P
     pool.transfer(source, device).result()
     pool.transfer(device, sink).result()
     assert sink.read_bytes() == source.read_bytes()
+
+
+@pytest.mark.parametrize("now", ["first", "last"])
+def test_whichever_device_is_current(pool: planner.Loader, devices: int, now: str) -> None:
+    torch = pytest.importorskip("torch")
+    source = torch.arange(100_003, dtype=torch.float32)
+    device = torch.zeros(100_003, dtype=torch.float32, device=f"cuda:{devices - 1}")
+    here = 0 if now == "first" else devices - 1
+    cupy.cuda.runtime.setDevice(here)
+    pool.transfer(source, device).result()
+    assert cupy.cuda.runtime.getDevice() == here
+    cupy.cuda.runtime.setDevice(0)
+    assert torch.equal(device.cpu(), source)
 
 
 def test_torch_tensors_on_either_end(pool: planner.Loader) -> None:

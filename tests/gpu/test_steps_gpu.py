@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Any
 
 import pytest
@@ -79,8 +80,9 @@ def test_a_higher_class_hardly_notices_the_lower_one() -> None:
     assert with_order.flows[0].steady_s < 1.4 * lonely
     # Without classes the hardware shares the engine among streams as it likes: in turns high takes
     # twice as long, but a stream that came later was also seen to go first (10.05 ms where 10.0 ms
-    # are alone, H200). Whoever waits, the engine moves the bytes of both, 9/8 of low's own.
+    # are alone, H200), or to wait until low was through. The engine moves the bytes of both, 9/8 of
+    # low's own.
     for shared_run in (with_order, without):
-        assert shared_run.flows[1].steady_s > 8 * lonely * 1.08
+        assert median(shared_run.makespan_samples_s) > 8 * lonely * 1.08
     assert without.flows[0].steady_s > 0.95 * lonely
     assert not any("priorit" in warning for warning in with_order.warnings)

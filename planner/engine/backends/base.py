@@ -62,7 +62,10 @@ class Lane(Protocol):
     """
 
     engine: Engine
-    log: list[float]
+
+    @property
+    def log(self) -> list[float]:
+        """What was logged and not cleared; asked for between runs, by one thread."""
 
     def copy(self, slot: int, target: int, source: int, length: int) -> None:
         """Queue one copy and mark the slot; returns at once. The slot has nothing in flight."""

@@ -47,6 +47,16 @@ def kept_device() -> Iterator[None]:
             runtime.setDevice(before)
 
 
+@contextlib.contextmanager
+def current(gpu: int) -> Iterator[None]:
+    """Make a device current in the calling thread, and the one before again behind it."""
+    from cupy.cuda import runtime
+
+    with kept_device():
+        runtime.setDevice(gpu)
+        yield
+
+
 def _is_used(gpu: int) -> bool:
     """Whether a device has its primary context."""
     driver = ctypes.CDLL("libcuda.so.1")
@@ -61,8 +71,7 @@ def mark(gpu: int, stream: int) -> Any:
     """An event behind all that is queued in a stream of the device now."""
     import cupy
 
-    with kept_device():
-        cupy.cuda.runtime.setDevice(gpu)
+    with current(gpu):
         event = cupy.cuda.Event(disable_timing=True)
         cupy.cuda.runtime.eventRecord(event.ptr, stream)
     return event

@@ -147,8 +147,7 @@ class CudaKernelLane(CudaLane):
         with self._stream:
             for turn in range(reads):
                 self._kernels.launch(touch if turn == 0 else touch._replace(target=0))
-        self._rt.eventRecord(self._events[slot], self._ptr)
-        self._flying[slot] = True
+        self._mark(slot)
 
     def _reach(self, address: int) -> int:
         """The address by which the device reaches host memory: the same on nearly all computers."""

@@ -141,5 +141,4 @@ class CudaPageLane(CudaLane):
             self._rt.memPrefetchAsync(source, length, self.engine.gpu, self._ptr)
         else:
             self._managed.host.prefetch(source, length, self._ptr)
-        self._rt.eventRecord(self._events[slot], self._ptr)
-        self._flying[slot] = True
+        self._mark(slot)

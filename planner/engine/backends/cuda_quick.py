@@ -14,12 +14,15 @@ memory would wait inside the call, and hold everybody up.
 from __future__ import annotations
 
 import ctypes
-from ctypes import c_float, c_int, c_size_t, c_uint64, c_void_p
+from ctypes import c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from functools import cache
 from typing import Any, Final
 
 NOT_READY: Final = 600
 """CUDA_ERROR_NOT_READY."""
+BLOCKING: Final = 1
+UNTIMED: Final = 2
+"""CU_EVENT_BLOCKING_SYNC and CU_EVENT_DISABLE_TIMING."""
 _LIBRARY: Final = "libcuda.so.1"
 
 
@@ -32,6 +35,8 @@ class QuickCalls:
 
     def __init__(self) -> None:
         keeps, frees = ctypes.PyDLL(_LIBRARY), ctypes.CDLL(_LIBRARY)
+        self._create = _bound(keeps, "cuEventCreate", ctypes.POINTER(c_void_p), c_uint)
+        self._destroy = _bound(keeps, "cuEventDestroy_v2", c_void_p)
         self._copy = _bound(keeps, "cuMemcpyAsync", c_uint64, c_uint64, c_size_t, c_void_p)
         self._record = _bound(keeps, "cuEventRecord", c_void_p, c_void_p)
         self._query = _bound(keeps, "cuEventQuery", c_void_p)
@@ -40,6 +45,21 @@ class QuickCalls:
         )
         self._synchronize = _bound(frees, "cuEventSynchronize", c_void_p)
         self._name = _bound(frees, "cuGetErrorName", c_int, ctypes.POINTER(ctypes.c_char_p))
+
+    def event(self, *, block: bool, timed: bool) -> int:
+        """A new event of the current device.
+
+        One that blocks lets the core go while it is waited for, and answers some 20 us later.
+        """
+        found = c_void_p()
+        status = self._create(found, (BLOCKING if block else 0) | (0 if timed else UNTIMED))
+        if status or found.value is None:
+            raise self._error("cuEventCreate", status)
+        return found.value
+
+    def forget(self, event: int) -> None:
+        """Give an event back; never raises, as the context may be gone already."""
+        self._destroy(event)
 
     def copy(self, target: int, source: int, length: int, stream: int) -> None:
         """Queue a copy; unified addressing tells its direction."""

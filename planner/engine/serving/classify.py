@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -78,11 +77,9 @@ def _dlpack(thing: Any, stream: int | None) -> MemoryEnd:
     if kind not in (dlpack.CPU, dlpack.CUDA, dlpack.CUDA_HOST, dlpack.CUDA_MANAGED):
         raise InputError(f"{type(thing).__name__} is on a device of another kind (DLPack {kind})")
     on_gpu = kind in (dlpack.CUDA, dlpack.CUDA_MANAGED)
-    make: Callable[..., Any] = thing.__dlpack__
     try:
-        capsule = make(stream=stream or _LEGACY) if on_gpu else make()
-        found = dlpack.Imported(capsule)
-    except (BufferError, TypeError, RuntimeError, ValueError) as error:
+        found = dlpack.Imported(_capsule(thing, index, stream) if on_gpu else thing.__dlpack__())
+    except (BufferError, ImportError, TypeError, RuntimeError, ValueError) as error:
         raise InputError(
             f"{type(thing).__name__} does not give its memory: {error}",
             hint="detach it from a graph, make it contiguous, or view it as uint8",
@@ -98,6 +95,14 @@ def _dlpack(thing: Any, stream: int | None) -> MemoryEnd:
         keep=thing,
         close=found.close,
     )
+
+
+def _capsule(thing: Any, gpu: int, stream: int | None) -> Any:
+    """What a library gives of memory on a GPU; torch does so only with that device current."""
+    from planner.engine.backends.cuda_foreign import current
+
+    with current(gpu):
+        return thing.__dlpack__(stream=stream or _LEGACY)
 
 
 def _cuda_array(thing: Any, interface: dict[str, Any], *, writable: bool) -> MemoryEnd:
