@@ -27,6 +27,7 @@ from planner.engine.calibration.device import THREADS, DeviceBench, Memory
 from planner.engine.calibration.disk import ColdFile
 from planner.engine.calibration.duplex import Load
 from planner.engine.calibration.joint import Stock
+from planner.engine.calibration.onward import Onward
 from planner.engine.calibration.pageable import Pageable
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.scope import FEW_CORES, Scope
@@ -89,6 +90,10 @@ class Arena:
     def opposite(self, gpu: int) -> tuple[Load, Load]:
         """The loads inward and outward that can be at work at once."""
         return self.loads(gpu, 0)[0], self.loads(gpu, 1)[1]
+
+    def onward(self) -> Onward:
+        """Where what is read from the disk goes on to: the first GPU."""
+        return Onward(self.bench.backend, self.devices[min(self.devices)], disk.SLOTS)
 
     def walk_of(self, name: str) -> tuple[int, Walk]:
         """The GPU that works, and the way through two blocks, of a curve by its name.

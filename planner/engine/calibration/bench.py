@@ -44,5 +44,13 @@ class Bench(Protocol):
         issued on one stream of `gpu` before any is waited for.
         """
 
+    def queue(
+        self, gpu: int, pairs: Sequence[tuple[Block, int, Block, int]], size: int, slot: int
+    ) -> None:
+        """Issue the same copies, of page-locked memory, as the batch `slot`, and go on at once."""
+
+    def arrived(self, gpu: int, pair: tuple[Block, int, Block, int], slot: int) -> None:
+        """Wait for the batch `slot` of such copies, if it is under way."""
+
     def issue(self, gpu: int, pairs: Sequence[tuple[Block, int, Block, int]], size: int) -> float:
         """Seconds that the caller spends on issuing each of so many copies, before any arrives."""

@@ -95,6 +95,19 @@ class DeviceBench:
         lane.log.clear()
         return end - start
 
+    def queue(
+        self, gpu: int, pairs: Sequence[tuple[Any, int, Any, int]], size: int, slot: int
+    ) -> None:
+        """Issue copies of page-locked memory as one batch, and go on at once."""
+        lane = self._lane(gpu, pairs[0][0], pairs[0][2])
+        lane.copy_parts(slot, [(t.address + i, s.address + j, size) for t, i, s, j in pairs])
+
+    def arrived(self, gpu: int, pair: tuple[Any, int, Any, int], slot: int) -> None:
+        """Wait for a batch, if it is under way."""
+        lane = self._lane(gpu, pair[0], pair[2])
+        lane.wait(slot)
+        lane.log.clear()
+
     def issue(self, gpu: int, pairs: Sequence[tuple[Any, int, Any, int]], size: int) -> float:
         """Seconds that issuing each copy takes its caller."""
         lane = self._lane(gpu, pairs[0][0], pairs[0][2])

@@ -1,5 +1,7 @@
 """The disk: cold reads through the page cache and around it, and what it takes to write and sync.
 
+What readers have read goes on to a GPU (`onward`), unless they read into memory that stays.
+
 On a virtual machine `cold` is cold in the guest only: the host below may hold the blocks in its own
 cache. The record says so.
 """
@@ -16,6 +18,7 @@ from threading import Barrier
 from typing import Final
 
 from planner.engine.calibration.abreast import abreast
+from planner.engine.calibration.onward import Onward
 from planner.engine.calibration.rounds import Cell
 from planner.engine.files import read_exactly
 from planner.engine.memory import Mapping, Ring
@@ -31,7 +34,8 @@ SLOTS: Final = 2
 disk brought 3.4 GB/s, into two 2.7, into nine, which no core's own cache holds, 2.0 (requests of
 4 MiB around the page cache, measured 2026-11-30 on a guest whose host had the file in memory)."""
 AFAR: Final = ((1, 4 * MIB), (4, MIB))
-"""Pools, as (readers, bytes of a request), that read into memory which nobody used a moment ago."""
+"""Pools, as (readers, bytes of a request), that read into memory which nobody used a moment ago,
+and in which the bytes stay."""
 LEAST: Final = 64 * MIB
 """Bytes that are written whatever the time."""
 FLUSH: Final = 256 * MIB
@@ -45,19 +49,33 @@ MAPPED: Final = (4 * MIB, 16 * MIB)
 class Reader:
     """Reads a file once through, in requests, so that no byte of it is met twice."""
 
-    def __init__(self, path: Path, size: int, *, direct: bool, room: int, seconds: float) -> None:
+    def __init__(
+        self,
+        path: Path,
+        size: int,
+        *,
+        direct: bool,
+        room: int,
+        seconds: float,
+        onward: Onward | None = None,
+    ) -> None:
         self.path = path
         self.size = size
         self.seconds = seconds
         self.at = 0
+        self._onward = onward
         self.handle = os.open(path, os.O_RDONLY | (os.O_DIRECT if direct else 0))
         # Memory like that of a transfer's ring; touched, so that no page fault is timed.
         self.ring = Ring(1, 1, room)
         self.ring.touch(0)
+        if onward is not None:
+            onward.register(self.ring.buffer.address, self.ring.size)
 
     def close(self) -> None:
         """Give the file and the memory back."""
         os.close(self.handle)
+        if self._onward is not None:
+            self._onward.unregister(self.ring.buffer.address)
         self.ring.close()
 
     def forget(self) -> None:
@@ -73,32 +91,47 @@ class Reader:
         """Bytes/s of so many threads that take requests of `length` bytes one after another.
 
         As the workers of a transfer do: each has one request under way, takes the next of all, and
-        reads into its own `slots` in turn. The rate is the sum of what each did in its own time, so
-        that no straggler is waited for.
+        reads into its own `slots` in turn. Out of two slots the bytes go on to the GPU where there
+        is one; more are memory in which they stay. The rate is the sum of what each did in its own
+        time, so that no straggler is waited for.
         """
         self.drop()
         if self.at > self.size // 2:
             self.forget()
         first, room = self.at, max(1, (self.size - self.at) // length)
         view, turns, ready = self.ring.views(0)[0], count(), Barrier(readers)
+        onward = self._onward if slots == SLOTS else None
+        lanes = [] if onward is None else onward.lanes(readers)
 
         def read(k: int) -> tuple[float, int]:
             row = [(k * slots + slot) * length for slot in range(slots)]
             done = 0
+            if onward is not None:
+                onward.attach()
             ready.wait()
             start = time.perf_counter()
             while True:
                 turn = next(turns)
                 if turn >= room:
                     return done / (time.perf_counter() - start), turn
-                at = row[done // length % slots]
+                slot = done // length % slots
+                at = row[slot]
+                if lanes:
+                    lanes[k].wait(slot)
                 read_exactly(self.handle, view[at : at + length], first + turn * length)
+                if onward is not None:
+                    origin = self.ring.buffer.address + at
+                    lanes[k].copy(slot, onward.place(at, length), origin, length)
                 done += length
                 now = time.perf_counter()
                 if now - start >= self.seconds:
                     return done / (now - start), turn
 
-        found = abreast(read, readers, ready)
+        try:
+            found = abreast(read, readers, ready)
+        finally:
+            if onward is not None:
+                onward.settle()
         self.at = first + min(room, 1 + max(turn for _, turn in found)) * length
         return sum(rate for rate, _ in found)
 
@@ -127,12 +160,15 @@ class ColdFile:
     readers: Sequence[int]
     seconds: float
     open: list[Reader] = field(default_factory=list)
+    onward: Onward | None = field(default=None, init=False)
 
-    def cells(self, *, mapped: bool) -> Iterator[Cell]:
+    def cells(self, *, mapped: bool, onward: Onward | None = None) -> Iterator[Cell]:
         """Cold reads through the page cache, around it, and (if asked) through a mapping.
 
-        File systems without `O_DIRECT` refuse it when the file is opened, or when it is read.
+        What is read goes `onward` where that is given, and is given back with the file. File
+        systems without `O_DIRECT` refuse it when the file is opened, or when it is read.
         """
+        self.onward = onward
         for name in ("buffered", "direct"):
             reader = self._reader(direct=name == "direct")
             if reader is not None:
@@ -187,7 +223,12 @@ class ColdFile:
         reader = None
         try:
             reader = Reader(
-                self.path, self.size, direct=direct, room=self._room(), seconds=self.seconds
+                self.path,
+                self.size,
+                direct=direct,
+                room=self._room(),
+                seconds=self.seconds,
+                onward=self.onward,
             )
             reader.forget()
             read_exactly(reader.handle, reader.ring.views(0)[0][: min(self.requests)], 0)
@@ -199,10 +240,13 @@ class ColdFile:
         return reader
 
     def close(self) -> None:
-        """Close the readers."""
+        """Close the readers, and give back what they passed their bytes on by."""
         for reader in self.open:
             reader.close()
         self.open.clear()
+        if self.onward is not None:
+            self.onward.close()
+            self.onward = None
 
 
 def write_cold(path: Path, size: int, block: memoryview, seconds: float) -> tuple[int, float]:

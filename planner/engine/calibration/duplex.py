@@ -27,8 +27,11 @@ PROBE: Final = 16 * MIB
 BATCH: Final = 2
 """Copies that are issued together, so that the engine never waits for the next; at the least."""
 BATCH_S: Final = 15e-3
-"""Seconds of a batch. Between two batches their thread wakes up and wants the interpreter's lock:
-with batches of 1.2 ms two H200s seemed to share 86 GB/s on their way, with 5 ms 102."""
+"""Seconds of a batch. Between two batches their thread wakes up and wants the locks of interpreter
+and driver: with batches of 1.2 ms two H200s seemed to share 86 GB/s on their way, with 5 ms 102,
+and with 15 ms 99 on a day on which flows reached 109. So the next one is queued before."""
+AHEAD: Final = 2
+"""Batches under way where a load goes on without a pause."""
 FULL: Final = 1.0
 """All of its time."""
 SHARED: Final = 0.98
@@ -47,6 +50,8 @@ class Load:
     """Bytes of one copy, 0 until the first batch."""
     batch: int = field(default=0, init=False)
     """Copies of a batch."""
+    queued: int = field(default=0, init=False)
+    """Batches that were ever queued by `further`."""
 
     def once(self) -> int:
         """Do a batch, wait for it, and tell how many bytes it had."""
@@ -54,6 +59,31 @@ class Load:
             self._fit()
         self._copy(self.batch, self.size)
         return self.batch * self.size
+
+    def further(self) -> int:
+        """Queue a batch, wait for the one before it, and tell how many bytes a batch has.
+
+        The engine is never idle between two of them.
+        """
+        if not self.batch:
+            self._fit()
+        pairs = self.walk.pairs(self.batch, self.size)
+        self.bench.queue(self.gpu, pairs, self.size, self.queued % AHEAD)
+        self.queued += 1
+        self.bench.arrived(self.gpu, pairs[0], self.queued % AHEAD)
+        return self.batch * self.size
+
+    def begin(self) -> None:
+        """Have one batch under way, and none before it."""
+        self.further()
+        self.further()
+
+    def drain(self) -> None:
+        """Wait for what `further` left under way."""
+        if self.queued:
+            pair = self.walk.pairs(1, self.size)[0]
+            for slot in range(AHEAD):
+                self.bench.arrived(self.gpu, pair, slot)
 
     def _fit(self) -> None:
         """Find out how large copies and batches are."""
@@ -97,15 +127,18 @@ class Background:
     def _work(self) -> None:
         done = 0
         try:
+            if self._share >= FULL:
+                self._load.begin()
             while not self._stop.is_set():
                 start = time.perf_counter()
-                done += self._load.once()
+                done += self._load.further() if self._share >= FULL else self._load.once()
                 self._marks.append((time.perf_counter(), done))
                 self._ready.set()
                 if self._share < FULL:
                     worked = time.perf_counter() - start
                     self._stop.wait(worked * (1 / self._share - 1))
         finally:
+            self._load.drain()
             self._ready.set()
 
     def rate(self, start: float, end: float) -> float:
@@ -125,25 +158,30 @@ def beside(own: Load, other: Load, share: float, seconds: float) -> tuple[float,
     """Bytes/s of `own` while `other` is at work `share` of its time, and bytes/s of `other`."""
     own.once()
     with Background(other, share) as background:
-        start = time.perf_counter()
-        done = 0
-        while True:
-            done += own.once()
-            end = time.perf_counter()
-            if end - start >= seconds:
-                return done / (end - start), background.rate(start, end)
+        return _rate(own, seconds, background.rate)
 
 
 def alone(own: Load, seconds: float) -> float:
     """Bytes/s of the same copies with nothing beside them."""
     own.once()
-    start = time.perf_counter()
-    done = 0
-    while True:
-        done += own.once()
-        elapsed = time.perf_counter() - start
-        if elapsed >= seconds:
-            return done / elapsed
+    return _rate(own, seconds, lambda _start, _end: 0.0)[0]
+
+
+def _rate(
+    own: Load, seconds: float, beside_it: Callable[[float, float], float]
+) -> tuple[float, float]:
+    """Bytes/s of a load that goes on for so long, and what is asked of the same time."""
+    own.begin()
+    try:
+        start = time.perf_counter()
+        done = 0
+        while True:
+            done += own.further()
+            end = time.perf_counter()
+            if end - start >= seconds:
+                return done / (end - start), beside_it(start, end)
+    finally:
+        own.drain()
 
 
 def _pair(own: Load, other: Load, share: float, seconds: float, key: tuple[object, ...]) -> Cell:

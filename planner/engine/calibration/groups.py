@@ -179,7 +179,7 @@ class Plan:
     def _disk(self) -> Group:
         def make() -> list[Cell]:
             maps = self.arena.scope.full and not self.device.emulated
-            return list(self.arena.cold.cells(mapped=maps))
+            return list(self.arena.cold.cells(mapped=maps, onward=self.arena.onward()))
 
         return Group(
             "disk",

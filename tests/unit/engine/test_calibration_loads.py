@@ -10,7 +10,7 @@ import pytest
 
 from planner.engine.calibration.bench import Bench, Block
 from planner.engine.calibration.copies import Walk
-from planner.engine.calibration.duplex import PROBE, Halves, Load, alone, neighbour_cells
+from planner.engine.calibration.duplex import PROBE, Halves, Load, alone, beside, neighbour_cells
 
 MIB = 1 << 20
 IDLE, RATE = 20e-6, 50e9
@@ -28,6 +28,9 @@ class _Bench:
 
     emulated: bool = True
     asked: list[tuple[int, int]] = field(default_factory=list)
+    under_way: list[int] = field(default_factory=list)
+    most: int = 0
+    arrivals: int = 0
 
     def copies(self, _gpu: int, pairs: Sequence[tuple[Block, int, Block, int]], size: int) -> float:
         for target, at, source, begin in pairs:
@@ -35,6 +38,19 @@ class _Bench:
             assert begin + size <= source.size
         self.asked.append((len(pairs), size))
         return len(pairs) * (IDLE + size / RATE)
+
+    def queue(
+        self, _gpu: int, pairs: Sequence[tuple[Block, int, Block, int]], size: int, slot: int
+    ) -> None:
+        assert slot not in self.under_way
+        self.under_way.append(slot)
+        self.asked.append((len(pairs), size))
+        self.most = max(self.most, len(self.under_way))
+
+    def arrived(self, _gpu: int, _pair: tuple[Block, int, Block, int], slot: int) -> None:
+        if slot in self.under_way:
+            assert self.under_way.pop(0) == slot  # in turn
+            self.arrivals += 1
 
 
 def _load(size: int) -> tuple[Load, _Bench]:
@@ -56,7 +72,27 @@ def test_copies_are_no_larger_than_the_memory_and_found_once() -> None:
     load, bench = _load(48 * MIB)
     assert load.once() == 15 * 48 * MIB
     alone(load, 1e-9)
-    assert bench.asked[2:] == [(15, 48 * MIB)] * 3
+    # One that wakes the link, two to have one under way, and the one that was timed.
+    assert bench.asked[2:] == [(15, 48 * MIB)] * 5
+
+
+def test_a_load_has_the_next_batch_queued_and_leaves_none_behind() -> None:
+    load, bench = _load(48 * MIB)
+    load.begin()
+    assert bench.under_way == [1]
+    assert load.further() == 15 * 48 * MIB
+    assert (bench.under_way, bench.most, bench.arrivals) == ([0], 2, 2)
+    load.drain()
+    assert (bench.under_way, bench.arrivals) == ([], 3)
+    # Alone, and beside another that goes on: neither leaves anything.
+    other, second = _load(48 * MIB)
+    assert beside(load, other, 1.0, 1e-3)[0] > 0
+    assert (bench.under_way, second.under_way) == ([], [])
+    assert second.most == 2
+    # With pauses each batch is waited for, so that the engine rests in them.
+    third, paused = _load(48 * MIB)
+    assert beside(load, third, 0.5, 1e-3)[0] > 0
+    assert paused.most == 0
 
 
 def test_two_at_work_at_once_have_a_half_of_the_memory_each() -> None:

@@ -13,9 +13,11 @@ from planner.engine.backends.host import HostBackend
 from planner.engine.calibration import cold_curves, costs, disk, setup, tables
 from planner.engine.calibration.copies import Refinement
 from planner.engine.calibration.degraded import link_warning
+from planner.engine.calibration.device import DeviceBench
 from planner.engine.calibration.duplex import interference, shared
 from planner.engine.calibration.joint import Run, runs, shapes
 from planner.engine.calibration.noise import Watch
+from planner.engine.calibration.onward import Onward
 from planner.engine.calibration.relink import wanted_link
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.scope import FULL, QUICK
@@ -260,6 +262,33 @@ def test_cold_reads_of_a_real_file_and_of_its_mapping(tmp_path: Path) -> None:
         assert all(cell.take() > 0 for _ in range(3) for cell in cells)
     finally:
         cold.close()
+
+
+def test_what_is_read_goes_on_to_a_gpu(tmp_path: Path) -> None:
+    path = tmp_path / "cold"
+    written, _ = disk.write_cold(path, 64 * MIB, memoryview(os.urandom(4 * MIB)), 60.0)
+    backend = HostBackend()
+    bench = DeviceBench(backend, 1)
+    cold = disk.ColdFile(path, written, (MIB, 4 * MIB), (1, 2), 0.01)
+    try:
+        target = bench.device(0, 8 * MIB)
+        onward = Onward(backend, target, disk.SLOTS)
+        cells = {cell.key: cell for cell in cold.cells(mapped=False, onward=onward)}
+        assert target.view is not None
+        with path.open("rb") as file:
+            start = file.read(MIB)
+        for key, cell in cells.items():
+            bench.backend.fill(target.owner, 0)
+            assert cell.take() > 0
+            # Where bytes stay in the memory that they are read into, none has come.
+            assert (bytes(target.view[:MIB]) != bytes(MIB)) == ("readers" in str(key))
+        bench.backend.fill(target.owner, 0)
+        cells["disk", "buffered", "readers", 1, 4 * MIB].take()
+        assert bytes(target.view[:MIB]) == start
+    finally:
+        cold.close()
+        bench.close()
+        backend.close()
 
 
 @pytest.mark.parametrize(
