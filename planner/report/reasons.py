@@ -44,7 +44,7 @@ def _what_if_lines(estimate: Estimate, style: Style, *, explain: bool) -> list[s
         gain = 1 - what.makespan_s / estimate.makespan_s if estimate.makespan_s > 0 else 0.0
         if gain >= _WORTH_SAYING:
             share = f"{format_time(what.makespan_s)}, {gain * 100:.0f} % less"
-            text = f"{where} {times} would give {share}."
+            text = f"{where} {times} would give {share}, by the same schedule."
         elif explain:
             text = f"{where} {times} would change nothing."
         else:
