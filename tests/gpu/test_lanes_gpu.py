@@ -52,4 +52,4 @@ def test_every_copy_is_logged_once(devices: int, count: int) -> None:
             assert all(before < after for before, after in pairwise(ends))
             assert all(issue - TIED < end for issue, end in zip(issued, ends, strict=True))
             # A stream is a FIFO over one link: no copy is faster than the fastest there is.
-            assert ends[-1] - ends[0] > (count - 1) * MIB / 200e9
+            assert ends[-1] - ends[0] >= (count - 1) * MIB / 200e9

@@ -182,6 +182,7 @@ def _host(found: Found) -> Ram:
         table = tables.table(copy, own, axes, overhead, piece)
         if table is not None:
             rates[copy] = table
+    turn = turn_of(found.cells)
     combined = found.value("combined", "read")
     copies = curve_of(f"h2d{found.gpus[0]}", found.cells)
     return Ram(
@@ -193,8 +194,8 @@ def _host(found: Found) -> Ram:
         copy_rates=rates,
         setup=setup.setup_of(found.cells),
         issue=found.value("issue", found.gpus[0]) or 0.0,
-        turn=turn_of(found.cells),
-        lead=lead_of(found.cells),
+        turn=turn,
+        lead=lead_of(found.cells, rates.get("file"), turn),
         register_ahead=ahead.begun("register_ahead", found.cells, copies),
         register_helped=ahead.begun("register_helped", found.cells, copies),
         register_memory=ahead.begun("register_memory", found.cells, copies),

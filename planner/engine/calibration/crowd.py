@@ -6,14 +6,16 @@ which joint runs show; what only reads or writes files finds the interpreter's a
 through a cached file here, as a plan's do, by chunks that are next to nothing to copy: their pace
 is that of the turns.
 
-By usual chunks a short run and a longer one tell what each worker adds to a run until all are at
-it. Waking idle threads that only copy takes a part of that: 24 workers took 6.0 ms for 226 MB, and
-3.3 is what copies and such waking make (H200 machine, measured 2026-11-30).
+A run by usual chunks tells what each worker adds until all are at it: what it takes longer than at
+the pace of the copy tables. Waking idle threads that only copy takes a part of that; the rest is
+that others have just written the memory, whose caches it is in. 24 workers took 6.0 ms for 226 MB,
+and 3.3 is what copies and such waking make (H200 machine, measured 2026-11-30).
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,14 +27,17 @@ from planner.engine.files import FileRanges
 from planner.engine.memory import HostBuffer
 from planner.engine.places import FilePlace, HostPlace
 from planner.engine.strategies.disk import READS
+from planner.machine.tables import CopyTable
+from planner.model.one_slot import together
+from planner.model.strategies.servers import CROWD
 from planner.plan.schema import FileSource
 
 CHUNK: Final = 16 << 10
 """Bytes of a chunk: 2 us of one worker's copying at 8 GB/s, and all workers copy at once."""
 USUAL_CHUNK: Final = 1 << 20
 """Bytes of a chunk that a file is read by into host memory."""
-SHORT, LONG = 2, 12
-"""Such chunks for each worker in a short run and in a longer one."""
+EACH: Final = 12
+"""Such chunks for each worker in a run: 200 MB by sixteen."""
 CHUNKS: Final = 4096
 """Chunks of a run: 60 ms at 15 us each, of which waking the workers is a hundredth."""
 
@@ -121,28 +126,28 @@ def cells(
         return run
 
     found = [Cell(("turn", workers), ready(), workers)]
-    if LONG * workers * USUAL_CHUNK > min(size, target.size):
+    if EACH * workers * USUAL_CHUNK > min(size, target.size):
         return found
-    for each in (SHORT, LONG):
-        run = ready(chunk=USUAL_CHUNK, chunks=each * workers)
-        # All that is to be seen of other threads is those that clear.
-        found.append(Cell(("gather", workers, each), run.behind_clearing, workers, waits=True))
-    return found
+    run = ready(chunk=USUAL_CHUNK, chunks=EACH * workers)
+    # All that is to be seen of other threads is those that clear.
+    return [*found, Cell(("gather", workers), run.behind_clearing, workers, waits=True)]
 
 
-def lead_of(found: list[Cell]) -> float | None:
-    """Seconds that each worker after the first adds to a run, `None` where that was not sampled."""
-    seen = {
-        cell.key[1:]: cell.summary().median
-        for cell in found
-        if isinstance(cell.key, tuple) and cell.key[0] == "gather" and cell.taken
-    }
+def lead_of(
+    found: Sequence[Cell], table: CopyTable | None, turn: float | None = None
+) -> float | None:
+    """Seconds that each worker after the first adds to a run, `None` where that was not sampled.
+
+    The pace is that of the `table` for memory of the run's size, by turns at the lock of `turn`.
+    """
     every = []
-    for (workers, each), short in seen.items():
-        long = seen.get((workers, LONG))
-        if each == SHORT and long is not None:
-            pace = (long - short) / (LONG - SHORT)
-            every.append(max(0.0, short - SHORT * pace) / (workers - 1))
+    for cell in found:
+        if isinstance(cell.key, tuple) and cell.key[0] == "gather" and cell.taken and table:
+            workers = int(cell.key[1])
+            moved = EACH * workers * USUAL_CHUNK
+            copying = table.per_chunk + workers * USUAL_CHUNK / table.rate(workers, moved)
+            at_pace = EACH * together((copying, workers * (turn or 0.0)), CROWD)
+            every.append(max(0.0, cell.summary().median - at_pace) / (workers - 1))
     return max(every, default=None)
 
 

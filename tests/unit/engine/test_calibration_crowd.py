@@ -12,6 +12,8 @@ from planner.engine.backends.host import HostBackend
 from planner.engine.calibration import crowd
 from planner.engine.calibration.rounds import Cell
 from planner.engine.memory import HostBuffer
+from planner.machine.tables import CopyTable
+from tests.helpers.machines import MIB
 
 
 def test_a_crowd_goes_through_all_its_chunks_and_leaves_nothing(tmp_path: Path) -> None:
@@ -53,25 +55,33 @@ def test_the_turn_is_the_median_of_its_cell() -> None:
     assert crowd.turn_of([Cell(("touch", 8), None, clean=[1.0])]) is None
 
 
-def test_a_lead_is_what_a_short_run_takes_beside_the_pace() -> None:
-    # 12 chunks each take 10 ms longer than 2: 1 ms a round, so of 3.5 ms 1.5 are left for three
-    # further workers. Without the long run nothing is known.
-    short = Cell(("gather", 4, crowd.SHORT), None, clean=[3.5e-3])
-    long = Cell(("gather", 4, crowd.LONG), None, clean=[13.5e-3])
-    assert crowd.lead_of([short, long]) == pytest.approx(0.5e-3)
-    assert crowd.lead_of([short]) is None
-    fast = Cell(("gather", 4, crowd.SHORT), None, clean=[1e-3])
-    assert crowd.lead_of([fast, long]) == 0.0
+def test_a_lead_is_what_a_run_takes_beside_its_pace() -> None:
+    # Twelve chunks each at 4 GiB/s together take four workers 48 / 4096 s, so of 13 ms there are
+    # 1.28 left for three further workers.
+    table = CopyTable(workers=(4,), rings=(MIB,), rates=((4 << 30,),))
+    run = Cell(("gather", 4), None, clean=[13e-3])
+    assert crowd.lead_of([run], table) == pytest.approx((13e-3 - 48 / 4096) / 3)
+    # The interpreter's 24 us of a chunk are part of the pace, and turns of the same length that all
+    # take as long as the copies add up with them in the fourth power.
+    own = table.model_copy(update={"per_chunk": 24e-6})
+    alone = 24e-6 + 4 / 4096
+    assert crowd.lead_of([run], own) == pytest.approx((13e-3 - 12 * alone) / 3)
+    crowded = crowd.lead_of([Cell(("gather", 4), None, clean=[20e-3])], own, alone / 4)
+    assert crowded == pytest.approx((20e-3 - 12 * 2**0.25 * alone) / 3)
+    # A run that was faster than the tables promise adds nothing; without one nothing is known.
+    assert crowd.lead_of([Cell(("gather", 4), None, clean=[1e-3])], table) == 0.0
+    assert crowd.lead_of([], table) is None
+    assert crowd.lead_of([run], None) is None
 
 
-def test_short_and_long_runs_need_a_file_that_is_long_enough(tmp_path: Path) -> None:
-    file, size = tmp_path / "file", 2 * crowd.LONG * crowd.USUAL_CHUNK
+def test_a_run_by_usual_chunks_needs_a_file_that_is_long_enough(tmp_path: Path) -> None:
+    file, size = tmp_path / "file", 2 * crowd.EACH * crowd.USUAL_CHUNK
     file.write_bytes(bytes(range(256)) * (size // 256))
     target = HostBuffer(size)
     with contextlib.ExitStack() as undo:
         undo.callback(target.close)
         cells = crowd.cells(HostBackend(), file, target, 2, undo)
-        keys = [("turn", 2), ("gather", 2, crowd.SHORT), ("gather", 2, crowd.LONG)]
+        keys = [("turn", 2), ("gather", 2)]
         assert [cell.key for cell in cells] == keys
         assert all(cell.take() > 0 for cell in cells)
         assert bytes(target.view) == file.read_bytes()
