@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from planner.engine.awake import Waker
-from planner.engine.backends.base import Backend
+from planner.engine.backends.base import Backend, Server
 from planner.engine.durable import brought_to_disk
 from planner.engine.ends import THREADS, Ends, lead_of
 from planner.engine.flow_sample import FlowSample
@@ -77,6 +77,11 @@ class FlowRunner:
         """Wake the engines of the first movement, where they are known; never timed."""
         if self.transfers:
             waker(self.transfers[0].engines())
+
+    def servers(self) -> frozenset[Server]:
+        """The engines of the first movement, where they are known."""
+        known = self.transfers[0].engines() if self.transfers else ()
+        return frozenset(engine.server for engine in known)
 
     def rewind(self) -> None:
         """Undo what a run has moved or registered for itself; never timed."""

@@ -15,10 +15,8 @@ from itertools import count
 from threading import Lock
 from typing import Any, cast
 
-from planner.engine.backends.base import Backend, Engine, Lane, Part
+from planner.engine.backends.base import Backend, Engine, Lane, Part, Server
 from planner.engine.waits import OneAtATime, Stop
-
-Server = tuple[str, int]
 
 
 class _Queue:

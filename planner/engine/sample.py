@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from threading import Event, Lock, Thread
 from time import perf_counter
 
+from planner.engine.backends.base import Server
 from planner.engine.flow_sample import FlowSample
 from planner.engine.measure import Interval, served
 from planner.engine.pace import ALL, Gate, Pace, Turns
@@ -21,7 +22,8 @@ class Task:
     """A flow or a compute block: what it waits for, and what it does.
 
     `work` keeps the pace that it is given. A flow returns its sample, a compute block the start and
-    the end of each run. `wake` makes ready what sleeps; it is called before the clock starts.
+    the end of each run. `wake` makes ready what sleeps; it is called before the clock starts. Of
+    those that use one of the same `engines` and begin with the plan the first by name goes first.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Task:
     start: float
     work: Callable[[Pace], FlowSample | list[Interval]]
     wake: Callable[[], None] | None = None
+    engines: frozenset[Server] = frozenset()
 
     @property
     def early(self) -> bool:
@@ -67,6 +70,8 @@ class _Course:
         self._guard = Lock()
         if not self._asleep:
             self._woken.set()
+        self._begun = {task.name: Event() for task in tasks}
+        self._behind = _behind(tasks)
 
     def _wake(self, task: Task) -> None:
         """Wake what the task needs; who waits for no other task waits until all are awake."""
@@ -86,6 +91,9 @@ class _Course:
             self._wake(task)
             self.turns.wait(task.gate.before_all())
             self.stop.sleep_until(self.begun + task.start)
+            if task.name in self._behind:
+                self.stop.wait(self._begun[self._behind[task.name]])
+            self._begun[task.name].set()
             start = perf_counter()
             found = task.work(Pace(task.name, task.gate, self.turns))
             if isinstance(found, FlowSample):
@@ -115,6 +123,23 @@ class _Course:
         """From when the plan's clock stood at 0 to the last end."""
         ends = [end for _, end in self.spans.values()]
         return max(ends) - self.origin() if ends else 0.0
+
+
+def _behind(tasks: Sequence[Task]) -> dict[str, str]:
+    """The task right before each that begins with the plan and shares an engine with it, by name.
+
+    Who was the last to be awake would be the first to go on. An engine serves whole copies in the
+    order of their issue: of two flows over one link the smaller one took 1.3 ms or, behind the
+    other, 9.3 (one H200, measured 2026-11-30).
+    """
+    found: dict[str, str] = {}
+    seen: list[Task] = []
+    for task in sorted((task for task in tasks if task.early), key=lambda task: task.name):
+        before = next((one for one in reversed(seen) if one.engines & task.engines), None)
+        if before is not None:
+            found[task.name] = before.name
+        seen.append(task)
+    return found
 
 
 def run_once(

@@ -23,6 +23,10 @@ Part = tuple[int, int, int]
 """(target address, source address, bytes)"""
 
 
+Server = tuple[str, int]
+"""What serves one copy after another: an engine's kind and its GPU."""
+
+
 class Engine(NamedTuple):
     """What serves copies in turn. `gpu` is the driver's index; `peer` where a peer copy goes to."""
 
@@ -31,7 +35,7 @@ class Engine(NamedTuple):
     peer: int | None = None
 
     @property
-    def server(self) -> tuple[str, int]:
+    def server(self) -> Server:
         """What serves it: all peer copies that leave a GPU share one server."""
         return self.kind, self.gpu
 

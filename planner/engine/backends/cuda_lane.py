@@ -78,7 +78,7 @@ class CudaLane:
         self._spin, self._timed = spin, timed
         self._made: list[int] = []
         self._events = self._make(slots)
-        self._spare: list[int] = []
+        self._spare = [*self._events]
         self._unread: deque[tuple[float, int]] = deque()
         self._flying = [False] * slots
         self._issued = [0.0] * slots

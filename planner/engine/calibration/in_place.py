@@ -22,7 +22,7 @@ from planner.engine.calibration.ahead import Ahead
 from planner.engine.calibration.costs import PAGE, timed
 from planner.engine.calibration.device import Memory
 from planner.engine.calibration.managed import Managed
-from planner.engine.calibration.once import Move, Once, cleared
+from planner.engine.calibration.once import THROUGH, Move, Once, cleared
 from planner.engine.calibration.rounds import Cell
 from planner.engine.memory import HostBuffer, copy_memory
 from planner.engine.places import DevicePlace, HostPlace
@@ -49,7 +49,8 @@ SCATTERED: Final = 128
 THREADS: Final = 2
 """Threads of a sample: the run has one of its own."""
 OWN: Final = 4 * MIB
-"""Bytes that the caller copies before each run: as much as the private caches of a core hold."""
+"""Bytes that the caller copies before each run at the most: what the private caches of a core
+hold."""
 ALLOCATED: Final = 64 * MIB
 """Bytes that the driver allocates, touches and pins in one call."""
 READ: Final = 16 * MIB
@@ -108,16 +109,16 @@ class InPlace:
     def _ahead(self) -> Ahead:
         return Ahead(self.backend, self.gpu, self._device(), self.host, self.undo)
 
-    def _between(self) -> None:
+    def _between(self, size: int) -> None:
         """What lies between two runs: the caller's own caches hold other bytes."""
-        copy_memory(self._own.address + OWN, self._own.address, OWN)
+        copy_memory(self._own.address + OWN, self._own.address, min(OWN, THROUGH * size))
 
     def _once(self, move: Move, waker: Waker | None, back: Callable[[], object] = _none) -> Once:
         """A movement that runs once a sample; `back` brings back what the run before moved."""
 
         def before() -> None:
             back()
-            self._between()
+            self._between(move.size)
 
         made = Once(self.backend, self.gpu, move, waker, before)
         self.undo.callback(made.close)

@@ -10,24 +10,20 @@ takes longer than that.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import cast
 
 from planner.engine.awake import Waker
 from planner.engine.backends.base import Backend, DeviceBuffer
 from planner.engine.calibration.copies import Walk, curve_of
 from planner.engine.calibration.device import Memory, engine_for
 from planner.engine.calibration.first import SIZE, First
-from planner.engine.calibration.once import Move, Once, cleared
+from planner.engine.calibration.once import THROUGH, Move, Once, cleared
 from planner.engine.calibration.rounds import Cell
 from planner.engine.memory import HostBuffer, copy_memory
 from planner.engine.places import DevicePlace, HostPlace, Place
 from planner.engine.strategies.host_gpu import driver, engine
 from planner.machine.curve import Curve
 from planner.machine.schema import Machine
-
-SWEPT: Final = 4 << 20
-"""Bytes copied by the CPU before each, as much as the private caches of a core hold: between two
-runs of a plan bytes are verified, and sources written."""
 
 
 class Lone:
@@ -43,7 +39,7 @@ class Lone:
         self._target = _place(target)
         move = Move(name, (stage,), _place(source), self._target, self.size)
         self._waker = Waker(backend)
-        self._swept = HostBuffer(2 * SWEPT)
+        self._swept = HostBuffer(2 * THROUGH * self.size)
         self._swept.touch()
         self.asleep = First(backend, machine, gpu, walk, self._sweep)
         """The first run of a flow of its own, after a pause."""
@@ -52,8 +48,8 @@ class Lone:
         self.awake()  # the first run pays for what is made once
 
     def _sweep(self) -> None:
-        address = self._swept.address
-        copy_memory(address + SWEPT, address, SWEPT)
+        half = self._swept.size // 2
+        copy_memory(self._swept.address + half, self._swept.address, half)
         if isinstance(self._target, HostPlace):
             cleared(self._target, self.size)
 

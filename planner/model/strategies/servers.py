@@ -20,6 +20,10 @@ taken for most of the time is waited for though it could serve everybody: six wo
 chunk every 73 us and take turns of 68 us, brought one every 90 to 104 us (two H200s). Of 74 staged
 runs there nine tenths came within 26 % of the larger of the two, within 19 % of this."""
 
+FEW_CORES: Final = 4
+"""Cores up to which one worker by itself hands every chunk to the thread of an emulated engine, and
+takes it back: a turn of its own. Elsewhere it meets nobody."""
+
 
 def wire_charges(crossing: Crossing, per_byte: float, moved: float = 1.0) -> dict[str, float]:
     """What a byte of the flow takes of its direction, and of the opposite one by interference.
@@ -173,7 +177,8 @@ def _copies(
         calls = sum(count for _, count in crossing.pieces)
         gather = calls * table.per_piece / packed_size(crossing)
 
-    longest = max(overhead, table.turn)
+    lonely = workers == 1 and crossing.ram.cores > FEW_CORES
+    longest = overhead if lonely else max(overhead, table.turn)
 
     def alone(length: int) -> float:
         return overhead + length * gather + length * per_byte

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from threading import Thread
-from time import perf_counter
+from time import perf_counter, sleep
 
 import pytest
 
@@ -103,6 +105,36 @@ def test_tasks_begin_together_when_the_last_one_is_awake() -> None:
     assert sorted(order[1:]) == sorted(names)
     # The clock of the plan starts then: the 50 ms of waking are not in it.
     assert sample.makespan_s < 0.05
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_who_shares_an_engine_begins_in_the_order_of_names(shared: bool) -> None:
+    order: list[str] = []
+
+    def slow() -> None:
+        end = perf_counter() + 0.02
+        while perf_counter() < end:
+            pass
+
+    def begun(name: str) -> None:
+        order.append(name)
+        sleep(2e-3)  # whoever may begin now does
+
+    wakes: dict[str, Callable[[], None]] = {"a": lambda: None, "b": lambda: None, "c": slow}
+    link, other = frozenset({("h2d", 0)}), frozenset({("h2d", 1)})
+    for _ in range(5):
+        order.clear()
+        # `c` is the last to be awake, and would be the first to go on.
+        tasks = [
+            replace(task(n, wakes[n], partial(begun, n)), engines=link if n != "b" else other)
+            for n in ("c", "b", "a")
+        ]
+        if not shared:
+            tasks = [replace(one, engines=frozenset()) for one in tasks]
+        run_once(tasks, Stop())
+        assert sorted(order) == ["a", "b", "c"]
+        if shared:
+            assert order.index("a") < order.index("c")
 
 
 def test_who_cannot_wake_stops_the_others() -> None:

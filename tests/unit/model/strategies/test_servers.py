@@ -58,8 +58,17 @@ def test_a_turn_is_taken_only_where_workers_crowd() -> None:
     assert beside.charges["host0.dispatch"] == pytest.approx(70e-6 / 10**6)
     # 8 MB take 4.01 ms: hardly a turn is waited for. One worker never meets anybody.
     assert beside.seconds(8 * 10**6) == pytest.approx(4.01e-3, rel=1e-4)
-    lonely = copy_stage(crossing(), crowded, Shape(10**6, 2, 1), MIB, dma=True)
-    assert lonely.seconds(10**6) == pytest.approx(10e-6 + 10**6 / 16e9)
+    lonely = copy_stage(crossing(), crowded, Shape(10**5, 2, 1), MIB, dma=True)
+    assert lonely.seconds(10**5) == pytest.approx(10e-6 + 10**5 / 16e9)
+    assert lonely.cause == "host_copy"
+    # But on few cores: there it hands every chunk to an emulated engine.
+    tree = one_gpu().model_dump(mode="json", by_alias=True)
+    tree["nodes"]["host0"]["cores"] = 2
+    few = Crossing(
+        type(one_gpu()).model_validate(tree), "pcie0", "host0", "gpu0", "pageable", "device", GB
+    )
+    handed = copy_stage(few, crowded, Shape(10**5, 2, 1), MIB, dma=True)
+    assert handed.seconds(10**5) == pytest.approx(70e-6)
     # Without DMA the lock goes from hand to hand as well: 32 workers on 256 KiB of a cached file
     # reached 18 GB/s where their copies alone would have reached 67 (H200 machine). Who has not
     # measured that takes the turn beside DMA for it.
