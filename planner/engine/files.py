@@ -189,7 +189,10 @@ class Sink:
                 hint="give --overwrite to replace it, or another name",
             )
         if not self.path.parent.is_dir():
-            raise InputError(f"the folder {self.path.parent} does not exist")
+            raise InputError(
+                f"the folder {self.path.parent} of {self.path.name} does not exist",
+                hint="make it, or name another",
+            )
         sweep_parts(self.path)
 
     def fresh(self) -> None:

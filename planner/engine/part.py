@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import cast
+from typing import Final, cast
 
 from planner.engine.backends.base import Backend
 from planner.engine.measure import Interval
@@ -17,6 +18,13 @@ from planner.engine.route import Rest, RingRest, Route, SourceRest, Staging, Sta
 from planner.engine.strategies.base import Address, Bound, Chunks, Hands, at_rest, in_ring
 from planner.engine.worker import equip
 from planner.errors import ExecutionError, PlannerError, UnavailableError
+
+FULL: Final = "make room on the disk, or take another; what was written is gone again"
+
+
+def _is_full(error: BaseException) -> bool:
+    """Whether a disk, or what its owner may take of it, is used up."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass
@@ -117,7 +125,7 @@ class Part:
         found = ExecutionError(
             f"flow {flow}, hop {hop.start} -> {hop.end} ({hop.strategy}), chunk {chunk} "
             f"of {len(self.chunks)} (bytes {low} to {low + self.chunks.sizes[chunk]}): {error}",
-            hint=getattr(error, "hint", None),
+            hint=FULL if _is_full(error) else getattr(error, "hint", None),
         )
         found.__cause__ = error
         return found

@@ -24,6 +24,8 @@ RESERVE: Final = 64 << 20
 _LONGEST: Final = 128
 """Letters of a flow's name in that of a file: half of what a name may have (NAME_MAX of Linux)."""
 
+SMALLER: Final = "take a smaller size, or a disk with more room"
+
 
 def folder_of(path: str | None) -> Path:
     """The disk node's folder, else the system's folder for temporary files."""
@@ -41,10 +43,11 @@ class Space:
     def __init__(self) -> None:
         self._promised: dict[int, int] = {}
 
-    def require(self, folder: Path, size: int, *, later: bool = False) -> None:
+    def require(self, folder: Path, size: int, *, later: bool = False, hint: str = SMALLER) -> None:
         """Raise `InfeasibleError` where the folder's file system has not `size` bytes to spare.
 
-        With `later` they are written during the run: whoever asks next finds them taken.
+        With `later` they are written during the run: whoever asks next finds them taken. The `hint`
+        says what helps.
         """
         disk = folder.stat().st_dev
         promised = self._promised.get(disk, 0)
@@ -54,15 +57,15 @@ class Space:
             raise InfeasibleError(
                 f"{folder} has {format_size(free)} free; {format_size(size)} are needed{others} "
                 f"and {format_size(RESERVE)} stay free for others",
-                hint="take a smaller size, or a disk with more room",
+                hint=hint,
             )
         if later:
             self._promised[disk] = promised + size
 
 
-def require_space(folder: Path, size: int) -> None:
+def require_space(folder: Path, size: int, hint: str = SMALLER) -> None:
     """Raise `InfeasibleError` where the disk has not `size` bytes to spare."""
-    Space().require(folder, size)
+    Space().require(folder, size, hint=hint)
 
 
 def own_path(folder: Path, label: str) -> Path:

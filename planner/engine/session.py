@@ -291,6 +291,12 @@ class Session:
                 f"{flow.estimate.name}: the source could not be dropped from the page cache "
                 f"(it is {state}): its file system or another process holds it"
             ] = None
+        if wanted >= 1 and state != "warm":
+            self.warnings[
+                f"{flow.estimate.name}: the source does not stay in the page cache "
+                "(it is partly there after all of it was read): the memory is too small for it "
+                "and for the rest, so it was predicted too fast"
+            ] = None
         return state
 
     def _tasks(self, *, first: bool = False) -> list[Task]:

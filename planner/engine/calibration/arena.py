@@ -49,6 +49,7 @@ ROOM: Final = 4
 """Part of the free disk space that the cold file takes at most."""
 GATHERED: Final[frozenset[CopyName]] = frozenset({"memory"})
 """Copies that gather scattered pieces one by one; out of files nothing is gathered."""
+LARGER: Final = "a calibration writes scratch files: let TMPDIR name a folder on a larger disk"
 LEAST: Final = 32 * MIB
 FRESH: Final = 256 * MIB
 """Bytes of which the first touch and the registration are timed."""
@@ -244,7 +245,7 @@ def open_arena(
     size -= size % (4 * MIB)
     with contextlib.ExitStack() as undo:
         inside = undo.enter_context(passing_folder(folder, "calibration"))
-        require_space(inside, 4 * size)
+        require_space(folder, 4 * size, LARGER)
         team = Team(cores, Stop(), "calibration")
         undo.callback(team.close)
         first = [_fresh(team, min(size, FRESH))]

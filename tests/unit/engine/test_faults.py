@@ -122,8 +122,10 @@ def test_a_full_disk_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.Mon
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     inject(monkeypatch, POOL, failing_at(7, full))
     sink = tmp_path / "weights.bin"
-    with pytest.raises(ExecutionError, match="No space left on device"):
+    with pytest.raises(ExecutionError, match="No space left on device") as told:
         run_way("save", SIZE, one_gpu(), sink=str(sink))
+    assert told.value.hint is not None
+    assert "make room on the disk" in told.value.hint
     assert list(tmp_path.iterdir()) == [tmp_path / "scratch"]
 
 

@@ -186,3 +186,15 @@ def test_classes_and_rates_are_kept_and_so_not_warned_of() -> None:
 def test_nonsense_counts_are_refused(samples: int, warmup: int) -> None:
     with pytest.raises(InputError, match="samples"):
         run_way("load", MIB, one_gpu(), samples=samples, warmup=warmup)
+
+
+@pytest.mark.parametrize("state", ["warm", "partly"])
+def test_a_source_that_does_not_stay_cached_is_told(
+    state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What a computer does whose memory the file and the rest do not fit into together.
+    monkeypatch.setattr("planner.engine.pagecache.enforce", lambda _files, _wanted: state)
+    run = run_way("load", 64 << 10, one_gpu(), cache="warm")
+    told = "the source does not stay in the page cache"
+    assert any(told in warning for warning in run.warnings) == (state == "partly")
+    assert run.flows[0].verified is True

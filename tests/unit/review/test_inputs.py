@@ -64,8 +64,13 @@ def test_names_that_the_machine_lacks_are_faults_of_the_plan() -> None:
 
 def test_names_that_this_computer_lacks_mean_that_it_cannot_run_it() -> None:
     loaded = loads_plan(TEXT.replace("to: gpu0", "to: gpu5"))
-    with pytest.raises(UnavailableError, match="gpu5"):
+    with pytest.raises(UnavailableError, match="gpu5") as told:
         inputs.require_names(loaded, load_machine("h200-sxm-1"))
+    # Where it stands, what comes near it, and what there is.
+    (fault,) = inputs.name_faults(loaded, load_machine("h200-sxm-1"))
+    assert fault.line > 0
+    assert f"({fault.position()} flows.weights.to)" in str(told.value)
+    assert told.value.hint == "did you mean gpu0? it has disk0, host0, gpu0"
 
 
 def test_an_unknown_machine_is_a_fault_at_its_key() -> None:

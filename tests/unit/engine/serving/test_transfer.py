@@ -166,7 +166,7 @@ def test_pairs_of_all_kinds_in_one_call(pool: planner.Loader, tmp_path: Path) ->
         (object(), bytearray(8), "neither a path nor memory"),
         ("/nowhere/x", bytearray(8), "/nowhere/x cannot be read"),
         ("/nowhere/x", "/nowhere/y", "both ends are files"),
-        (bytes(8), "/nowhere/y", "/nowhere does not exist"),
+        (bytes(8), "/nowhere/y", "the folder /nowhere of y does not exist"),
     ],
 )
 def test_wrong_ends_are_told_at_once(
