@@ -30,7 +30,7 @@ from planner.engine.calibration.ledger import Ledger
 from planner.engine.calibration.relink import relinked, wanted_link
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.scope import FULL, QUICK, Scope
-from planner.engine.calibration.sentinel import Sentinel
+from planner.engine.calibration.sentinel import LINK, MEMORY, Sentinel
 from planner.engine.calibration.shown import devices, seen_again
 from planner.engine.memory import copy_memory
 from planner.engine.progress import Progress, Quiet
@@ -254,8 +254,8 @@ def _sample(
     )
     _LOG.info("the start took %.2f s", perf_counter() - job.start)
     found.cells = [*first, *campaign.run(groups)]
-    looked = [one.spread for one in (*campaign.sentinels, *campaign.marks)]
-    found.steadiness = [spread for spread in looked if spread is not None]
+    looked = {one.name: one.spread for one in (*campaign.sentinels, *campaign.marks)}
+    found.steadiness = {name: spread for name, spread in looked.items() if spread is not None}
     redone = sum(cell.redone > 0 for cell in found.cells)
     if redone:
         found.note = f"{redone} of {len(found.cells)} cells were disturbed and taken again"
@@ -283,7 +283,7 @@ def _sentinels(arena: Arena, probe: int = PROBE) -> list[Sentinel]:
         copy_memory(arena.pinned.address, arena.pageable.address, half)
         return perf_counter() - start
 
-    return [Sentinel("link", link), Sentinel("memory", memory)]
+    return [Sentinel(LINK, link), Sentinel(MEMORY, memory)]
 
 
 def _wake(backend: Backend, arena: Arena, found: Found) -> None:

@@ -17,6 +17,7 @@ from planner.engine.calibration.degraded import link_warning
 from planner.engine.calibration.lone import rested
 from planner.engine.calibration.ports import ports_of
 from planner.engine.calibration.rounds import Cell, disturbed
+from planner.engine.calibration.sentinel import MEMORY
 from planner.engine.calibration.statistics import typical
 from planner.machine.curve import Curve
 from planner.machine.discover import Discovery
@@ -46,7 +47,7 @@ class Found:
 
     `gpus` are the devices by their numbers, those of `about` and `pairs` too. `pairs` is what the
     driver says lies between two of them. `steadiness` are the spreads of the sentinels over the
-    whole time.
+    whole time, by their names.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Found:
     when: str = ""
     host: str = ""
     note: str | None = None
-    steadiness: Sequence[float] = ()
+    steadiness: Mapping[str, float] = field(default_factory=dict)
     cells: list[Cell] = field(default_factory=list)
     axes: Mapping[CopyName, tuple[Sequence[int], Sequence[int]]] = field(default_factory=dict)
 
@@ -138,7 +139,7 @@ def provenance(found: Found, cells: Sequence[Cell]) -> Provenance:
         by=found.by,
         samples=max(1, samples[len(samples) // 2]) if samples else None,
         # Hurried calibrations have one sample of each: then what was looked at repeatedly tells.
-        spread=typical(one.spread for one in seen) or typical(found.steadiness),
+        spread=typical(one.spread for one in seen) or typical(found.steadiness.values()),
         disturbed=disturbed(cells),
         note=found.note,
     )
@@ -181,7 +182,7 @@ def _host(found: Found) -> Ram:
         piece = found.value("piece", copy) or 0.0
         table = tables.table(copy, own, axes, overhead, piece)
         if table is not None:
-            rates[copy] = table
+            rates[copy] = _as_unsteady(table, found.steadiness.get(MEMORY))
     turn = turn_of(found.cells)
     combined = found.value("combined", "read")
     copies = curve_of(f"h2d{found.gpus[0]}", found.cells)
@@ -203,6 +204,17 @@ def _host(found: Found) -> Ram:
         managed_fill=curve_of("managed_fill", found.cells),
         write_combined=None if combined is None else combined < in_place.COMBINED,
     )
+
+
+def _as_unsteady(table: CopyTable, over_time: float | None) -> CopyTable:
+    """The table with the spread of a thread's copies over the whole time, where that is more.
+
+    A cell is sampled within some seconds. On a shared host copying is a tenth faster or slower a
+    minute later, which none of its cells shows.
+    """
+    if over_time is None or over_time <= (table.spread or 0.0):
+        return table
+    return table.model_copy(update={"spread": over_time})
 
 
 def _axes(found: Found) -> Iterator[tuple[CopyName, tuple[Sequence[int], Sequence[int]]]]:

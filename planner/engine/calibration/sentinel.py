@@ -13,13 +13,16 @@ from typing import Final
 
 from planner.engine.calibration.statistics import middle, summary
 
+LINK: Final = "link"
+MEMORY: Final = "memory"
+"""What they look at: a copy engine, and one thread's copying."""
 EVERY: Final = 2.0
 """Seconds between two looks: 30 ms of sentinels are 1.5 % of them."""
 DRIFT: Final = 0.03
 """A sentinel this far off its running median voids what was sampled since the last look."""
 WAKE: Final = 7
 """Samples before anything else: they tell how steady the sentinel itself is."""
-MEMORY: Final = 15
+REMEMBERED: Final = 15
 """Looks of which the running median is taken: half a minute."""
 OWN: Final = 3.0
 """Half interquartile ranges of its own that a sentinel may be off: on a machine where the sentinel
@@ -53,6 +56,6 @@ class Sentinel:
     def drifted(self) -> bool:
         """Measure again; whether it is off its running median."""
         value = self.run()
-        usual = middle(self.values[-MEMORY:])
+        usual = middle(self.values[-REMEMBERED:])
         self.values.append(value)
         return abs(value / usual - 1) > self.allowed
