@@ -254,8 +254,7 @@ def _sample(
     )
     _LOG.info("the start took %.2f s", perf_counter() - job.start)
     found.cells = [*first, *campaign.run(groups)]
-    looked = {one.name: one.spread for one in (*campaign.sentinels, *campaign.marks)}
-    found.steadiness = {name: spread for name, spread in looked.items() if spread is not None}
+    found.steadiness = campaign.steadiness()
     redone = sum(cell.redone > 0 for cell in found.cells)
     if redone:
         found.note = f"{redone} of {len(found.cells)} cells were disturbed and taken again"

@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from time import perf_counter
 
+from planner.engine.files import hint_of
 from planner.engine.places import Place, SinkPlace
 from planner.engine.transfer import Moved
 from planner.errors import ExecutionError
@@ -29,7 +30,8 @@ def brought_to_disk(target: Place, flow: str, moved: Moved) -> Moved:
         fsync(target.sink.fd)
     except OSError as error:
         raise ExecutionError(
-            f"flow {flow}: {target.sink.path} could not be brought to the disk: {error.strerror}"
+            f"flow {flow}: {target.sink.path} could not be brought to the disk: {error.strerror}",
+            hint=hint_of(error),
         ) from error
     end = perf_counter()
     *others, last = moved.intervals

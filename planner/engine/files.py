@@ -85,6 +85,17 @@ class FileRanges:
             os.close(self.fds.pop())
 
 
+FULL: Final = "make room on the disk, or take another; what was written is gone again"
+
+
+def hint_of(error: BaseException) -> str | None:
+    """What helps: more room where a disk, or what its owner may take of it, is used up."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return FULL
+    hint: str | None = getattr(error, "hint", None)
+    return hint
+
+
 def check_length(source: FileSource, found: int) -> None:
     """Raise `InputError` where a file is shorter than what is wanted of it."""
     needed = source.offset + source.size_bytes
@@ -189,8 +200,9 @@ class Sink:
                 hint="give --overwrite to replace it, or another name",
             )
         if not self.path.parent.is_dir():
+            what = "is not a folder" if self.path.parent.exists() else "does not exist"
             raise InputError(
-                f"the folder {self.path.parent} of {self.path.name} does not exist",
+                f"the folder {self.path.parent} of {self.path.name} {what}",
                 hint="make it, or name another",
             )
         sweep_parts(self.path)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final, cast
+from typing import cast
 
 from planner.engine.backends.base import Backend
+from planner.engine.files import hint_of
 from planner.engine.measure import Interval
 from planner.engine.memory import HostBuffer, Ring, ring_memory
 from planner.engine.ops import CLEAR, DMA, POOL, Worker, worker_of
@@ -18,13 +18,6 @@ from planner.engine.route import Rest, RingRest, Route, SourceRest, Staging, Sta
 from planner.engine.strategies.base import Address, Bound, Chunks, Hands, at_rest, in_ring
 from planner.engine.worker import equip
 from planner.errors import ExecutionError, PlannerError, UnavailableError
-
-FULL: Final = "make room on the disk, or take another; what was written is gone again"
-
-
-def _is_full(error: BaseException) -> bool:
-    """Whether a disk, or what its owner may take of it, is used up."""
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass
@@ -125,7 +118,7 @@ class Part:
         found = ExecutionError(
             f"flow {flow}, hop {hop.start} -> {hop.end} ({hop.strategy}), chunk {chunk} "
             f"of {len(self.chunks)} (bytes {low} to {low + self.chunks.sizes[chunk]}): {error}",
-            hint=FULL if _is_full(error) else getattr(error, "hint", None),
+            hint=hint_of(error),
         )
         found.__cause__ = error
         return found

@@ -23,7 +23,8 @@ class Task:
 
     `work` keeps the pace that it is given. A flow returns its sample, a compute block the start and
     the end of each run. `wake` makes ready what sleeps; it is called before the clock starts. Of
-    those that use one of the same `engines` and begin with the plan the first by name goes first.
+    those that begin with the plan and with one of the same `engines` the first by name begins
+    first.
     """
 
     name: str
@@ -91,8 +92,8 @@ class _Course:
             self._wake(task)
             self.turns.wait(task.gate.before_all())
             self.stop.sleep_until(self.begun + task.start)
-            if task.name in self._behind:
-                self.stop.wait(self._begun[self._behind[task.name]])
+            for name in self._behind.get(task.name, ()):
+                self.stop.wait(self._begun[name])
             self._begun[task.name].set()
             start = perf_counter()
             found = task.work(Pace(task.name, task.gate, self.turns))
@@ -125,20 +126,18 @@ class _Course:
         return max(ends) - self.origin() if ends else 0.0
 
 
-def _behind(tasks: Sequence[Task]) -> dict[str, str]:
-    """The task right before each that begins with the plan and shares an engine with it, by name.
+def _behind(tasks: Sequence[Task]) -> dict[str, tuple[str, ...]]:
+    """The tasks right before each on every engine that it begins with, by name.
 
     Who was the last to be awake would be the first to go on. An engine serves whole copies in the
     order of their issue: of two flows over one link the smaller one took 1.3 ms or, behind the
     other, 9.3 (one H200, measured 2026-11-30).
     """
-    found: dict[str, str] = {}
-    seen: list[Task] = []
+    found: dict[str, tuple[str, ...]] = {}
+    last: dict[Server, str] = {}
     for task in sorted((task for task in tasks if task.early), key=lambda task: task.name):
-        before = next((one for one in reversed(seen) if one.engines & task.engines), None)
-        if before is not None:
-            found[task.name] = before.name
-        seen.append(task)
+        found[task.name] = tuple(sorted({last[one] for one in task.engines if one in last}))
+        last |= dict.fromkeys(task.engines, task.name)
     return found
 
 

@@ -294,8 +294,8 @@ class Session:
         if wanted >= 1 and state != "warm":
             self.warnings[
                 f"{flow.estimate.name}: the source does not stay in the page cache "
-                "(it is partly there after all of it was read): the memory is too small for it "
-                "and for the rest, so it was predicted too fast"
+                f"(it is {state} after all of it was read): the memory is too small for it and for "
+                "the rest, so it was predicted too fast"
             ] = None
         return state
 

@@ -133,13 +133,13 @@ def require_names(loaded: LoadedPlan, machine: Machine) -> None:
     if faults:
         first = faults[0]
         hint = f"it has {', '.join(machine.nodes)}"
-        if first.suggestion:
+        if first.suggestion and first.suggestion.endswith("?"):
             hint = f"{first.suggestion} {hint}"
         if machine.emulated and 'no node "gpu' in first.message:
             hint += "; `planner calibrate --emulate-gpus N` lets RAM stand in for N GPUs"
         raise UnavailableError(
             f"this computer cannot run {loaded.plan.name}: {first.message} "
-            f"({first.position()} {first.path})",
+            f"({f'{first.position()} {first.path}' if first.line else first.file})",
             hint=hint,
         )
 

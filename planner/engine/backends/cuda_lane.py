@@ -5,7 +5,7 @@ run where it waits (`cuda_quick`). Nothing synchronises a device.
 
 When a copy has arrived is asked of its event behind the run, not between two chunks: the workers
 crowd at the interpreter's lock, and 5 us less under it brought ten workers with 2 MiB chunks from
-30-35 to 46 GB/s, sixteen from 28 to 34 (one H200, measured 2026-11-30). So each copy of a run has
+30-35 to 45 GB/s, sixteen from 28 to 34 (one H200, measured 2026-11-30). So each copy of a run has
 an event of its own, as far as `KEPT` goes.
 """
 
@@ -18,12 +18,14 @@ from time import perf_counter
 from typing import Any, Final, Protocol
 
 from planner.engine.backends.base import Engine, Lane, Part
-from planner.engine.backends.cuda_quick import quick_calls
+from planner.engine.backends.cuda_quick import DriverError, quick_calls
 
 KIND: Final = {"h2d": 1, "d2h": 2, "local": 3}
 """cudaMemcpyKind."""
 KEPT: Final = 256
-"""Events of a lane at the most: 10 GB by ten workers with chunks of 4 MiB take 240 each."""
+"""Events of a lane, and a batch more at the most, from which on a copy's time is read between two
+chunks: 10 GB by ten workers with chunks of 4 MiB take 240 each. A lane has one for each slot at
+least."""
 MORE: Final = 16
 """Events that are made at a time."""
 
@@ -90,9 +92,9 @@ class CudaLane:
     def _make(self, count: int) -> list[int]:
         """New events of the lane's device, which is current in this thread."""
         block, timed = not self._spin, self._timed
-        made = [self._quick.event(block=block, timed=timed) for _ in range(count)]
-        self._made += made
-        return made
+        for _ in range(count):
+            self._made.append(self._quick.event(block=block, timed=timed))
+        return self._made[-count:]
 
     @property
     def log(self) -> list[float]:
@@ -179,8 +181,12 @@ class CudaLane:
         """Wait for everything, whatever became of it."""
         with contextlib.suppress(self._rt.CUDARuntimeError):
             self._rt.streamSynchronize(self._ptr)
+        with contextlib.suppress(DriverError):
+            self.log  # noqa: B018 - what was waited for stays logged
         self._flying = [False] * len(self._flying)
         self._unread.clear()
+        if self._timed:
+            self._spare = [*self._made]
 
     def close(self) -> None:
         """Give stream and events back."""

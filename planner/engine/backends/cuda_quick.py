@@ -2,10 +2,10 @@
 
 CuPy lets the lock go around each runtime call. For a call of two or three microseconds that costs
 more than it gives: with a dozen workers the lock is handed to a sleeping thread, which takes some
-ten microseconds to wake while nobody runs Python. Issuing a copy, recording an event and asking
-whether it has happened never wait, so they keep the lock; only a real wait lets it go. On an H200
-with twelve workers this brought 2 MiB chunks from 38–44 to 45–47 GB/s, and 4 MiB chunks from 50.8
-to 52.0, where the same loop in C reaches 52.0 (measured 2026-11-29).
+ten microseconds to wake while nobody runs Python. Issuing a copy, making and recording an event and
+asking whether it has happened never wait, so they keep the lock; only a real wait lets it go. On an
+H200 with twelve workers this brought 2 MiB chunks from 38–44 to 45–47 GB/s, and 4 MiB chunks from
+50.8 to 52.0, where the same loop in C reaches 52.0 (measured 2026-11-29).
 
 The copies are of memory that copy engines reach (registered or on a device): a copy of ordinary
 memory would wait inside the call, and hold everybody up.

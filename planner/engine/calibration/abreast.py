@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from concurrent.futures import ThreadPoolExecutor, wait
+from threading import Barrier, BrokenBarrierError
 from typing import TypeVar
 
 Found = TypeVar("Found")
@@ -26,9 +26,22 @@ def abreast(work: Callable[[int], Found], count: int, ready: Barrier) -> list[Fo
     """
     if count == 1:
         return [work(0)]
+
+    def one(number: int) -> Found:
+        try:
+            return work(number)
+        except BaseException:
+            ready.abort()  # whoever waits for this thread would wait for ever
+            raise
+
     with ThreadPoolExecutor(count) as pool:
         try:
-            return list(pool.map(work, range(count)))
+            futures = [pool.submit(one, number) for number in range(count)]
+            wait(futures)
         except BaseException:
             ready.abort()
             raise
+    errors = [error for future in futures if (error := future.exception()) is not None]
+    if errors:  # a broken barrier only says that somebody else failed
+        raise next((e for e in errors if not isinstance(e, BrokenBarrierError)), errors[0])
+    return [future.result() for future in futures]

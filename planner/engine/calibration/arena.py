@@ -49,7 +49,7 @@ ROOM: Final = 4
 """Part of the free disk space that the cold file takes at most."""
 GATHERED: Final[frozenset[CopyName]] = frozenset({"memory"})
 """Copies that gather scattered pieces one by one; out of files nothing is gathered."""
-LARGER: Final = "a calibration writes scratch files: let TMPDIR name a folder on a larger disk"
+LARGER: Final = "it is for scratch files: let --scratch, or TMPDIR, name a folder on a larger disk"
 LEAST: Final = 32 * MIB
 FRESH: Final = 256 * MIB
 """Bytes of which the first touch and the registration are timed."""
@@ -259,6 +259,7 @@ def open_arena(
         device = start()
         bench = DeviceBench(device, min(cores, THREADS))
         undo.callback(bench.close)
+        undo.callback(cold.close)  # its lanes lead into the memory of the bench
         pinned, pageable = bench.pinned(size), bench.pageable(size)
         Pattern(2).fill(pageable.owner.array, cores)
         devices = {gpu: bench.device(gpu, size) for gpu in gpus}

@@ -44,6 +44,9 @@ class Bench(Protocol):
         issued on one stream of `gpu` before any is waited for.
         """
 
+    def spaced(self, gpu: int, pairs: Sequence[tuple[Block, int, Block, int]], size: int) -> float:
+        """Seconds from the first arrival of such copies, of page-locked memory, to the last."""
+
     def queue(
         self, gpu: int, pairs: Sequence[tuple[Block, int, Block, int]], size: int, slot: int
     ) -> None:

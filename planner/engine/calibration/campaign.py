@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -33,6 +33,8 @@ REDO: Final = 2
 """Times that the disturbed samples of a cell are taken again."""
 AGAIN: Final = 3
 """Samples that a cell takes when it is taken again: a median needs them."""
+SENTINELS: Final = "sentinels"
+"""The name of the group of what the sentinels saw."""
 TELL: Final = 10.0
 """Seconds after which it is said again what is being measured and how long it will take."""
 
@@ -110,6 +112,7 @@ class Campaign:
             sentinel.wake()
         self._looked = self.clock()
         found: dict[str, list[Cell]] = {}
+        seen = {cell.key: cell.clean for cell in self.ledger.groups.get(SENTINELS, ())}
         for k, group in enumerate(groups):
             kept = self.ledger.groups.get(group.name)
             if kept is not None:
@@ -126,12 +129,29 @@ class Campaign:
                 mark.look()
             self.took[group.name] = self.clock() - began
             _LOG.info("%s took %.2f s", group.name, self.took[group.name])
+            if watched := self._watched(seen):
+                self.ledger.groups[SENTINELS] = watched
+                self.ledger.dates[SENTINELS] = _today()
             self.ledger.keep(group.name, found[group.name], _today())
         self._redo([c for g in groups if not g.at_once for c in found[g.name]])
         for name, cells in found.items():
             self.ledger.groups[name] = cells
         self.ledger.write()
         return [cell for cells in found.values() for cell in cells if cell.taken]
+
+    def _watched(self, before: Mapping[Hashable, Sequence[float]]) -> list[Cell]:
+        """All that the sentinels saw, `before` in a calibration that is gone on with."""
+        return [
+            Cell(key, None, clean=[*before.get(key, ()), *one.values])
+            for one in (*self.sentinels, *self.marks)
+            if one.values and (key := ("sentinel", one.name))
+        ]
+
+    def steadiness(self) -> dict[str, float]:
+        """The spread of each sentinel over the whole time, by its name."""
+        cells = self.ledger.groups.get(SENTINELS, ())
+        spreads = {str(c.key[1]): c.summary().spread for c in cells if isinstance(c.key, tuple)}
+        return {name: spread for name, spread in spreads.items() if spread is not None}
 
     def _deadline(self, group: Group, left: Sequence[Group]) -> float:
         """When the group's share of what is left is over."""

@@ -146,7 +146,8 @@ def lead_of(
             workers = int(cell.key[1])
             moved = EACH * workers * USUAL_CHUNK
             copying = table.per_chunk + workers * USUAL_CHUNK / table.rate(workers, moved)
-            at_pace = EACH * together((copying, workers * (turn or 0.0)), CROWD)
+            met = table.per_chunk + max(0.0, (turn or 0.0) - table.per_chunk) * (1 - 1 / workers)
+            at_pace = EACH * together((copying, workers * met), CROWD)
             every.append(max(0.0, cell.summary().median - at_pace) / (workers - 1))
     return max(every, default=None)
 

@@ -95,6 +95,18 @@ class DeviceBench:
         lane.log.clear()
         return end - start
 
+    def spaced(self, gpu: int, pairs: Sequence[tuple[Any, int, Any, int]], size: int) -> float:
+        """Seconds from the first arrival to the last; all are issued before any is waited for."""
+        lane = self._lane(gpu, pairs[0][0], pairs[0][2])
+        lane.log.clear()
+        for slot, (target, i, source, j) in enumerate(pairs):
+            lane.copy(slot, target.address + i, source.address + j, size)
+        for slot in range(len(pairs)):
+            lane.wait(slot)
+        ends = lane.log[1::2]
+        lane.log.clear()
+        return ends[-1] - ends[0]
+
     def queue(
         self, gpu: int, pairs: Sequence[tuple[Any, int, Any, int]], size: int, slot: int
     ) -> None:

@@ -69,7 +69,12 @@ class Reader:
         self.ring = Ring(1, 1, room)
         self.ring.touch(0)
         if onward is not None:
-            onward.register(self.ring.buffer.address, self.ring.size)
+            try:
+                onward.register(self.ring.buffer.address, self.ring.size)
+            except BaseException:
+                os.close(self.handle)
+                self.ring.close()
+                raise
 
     def close(self) -> None:
         """Give the file and the memory back."""
@@ -168,12 +173,14 @@ class ColdFile:
         What is read goes `onward` where that is given, and is given back with the file. File
         systems without `O_DIRECT` refuse it when the file is opened, or when it is read.
         """
+        if self.onward is not None:
+            self.onward.close()
         self.onward = onward
         for name in ("buffered", "direct"):
-            reader = self._reader(direct=name == "direct")
+            reader = self._reader(direct=name == "direct", onward=onward)
             if reader is not None:
                 yield from self._cells(name, reader)
-        if mapped and (reader := self._reader(direct=False)) is not None:
+        if mapped and (reader := self._reader(direct=False, onward=None)) is not None:
             for length in MAPPED:
                 if length <= self.size:
 
@@ -218,7 +225,7 @@ class ColdFile:
                 key = ("disk", name, "afar", number, length)
                 yield Cell(key, afar, number, is_rate=True, waits=True)
 
-    def _reader(self, *, direct: bool) -> Reader | None:
+    def _reader(self, *, direct: bool, onward: Onward | None) -> Reader | None:
         """A reader of the file with nothing of it in the page cache."""
         reader = None
         try:
@@ -228,7 +235,7 @@ class ColdFile:
                 direct=direct,
                 room=self._room(),
                 seconds=self.seconds,
-                onward=self.onward,
+                onward=onward,
             )
             reader.forget()
             read_exactly(reader.handle, reader.ring.views(0)[0][: min(self.requests)], 0)

@@ -111,16 +111,26 @@ class Background:
         self._stop = threading.Event()
         self._marks: list[tuple[float, int]] = []
         self._ready = threading.Event()
+        self._error: BaseException | None = None
         self._thread = threading.Thread(
             target=self._work, name="calibration background", daemon=True
         )
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._ready.wait()
+        try:
+            self._ready.wait()
+        except BaseException:  # a thread that went on would copy from memory that is given back
+            self._end()
+            raise
         return self
 
-    def __exit__(self, *_error: object) -> None:
+    def __exit__(self, *error: object) -> None:
+        self._end()
+        if self._error is not None and error[0] is None:
+            raise self._error
+
+    def _end(self) -> None:
         self._stop.set()
         self._thread.join()
 
@@ -137,8 +147,13 @@ class Background:
                 if self._share < FULL:
                     worked = time.perf_counter() - start
                     self._stop.wait(worked * (1 / self._share - 1))
+        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
+            self._error = error
         finally:
-            self._load.drain()
+            try:
+                self._load.drain()
+            except BaseException as error:  # noqa: BLE001 - the first one says more
+                self._error = self._error or error
             self._ready.set()
 
     def rate(self, start: float, end: float) -> float:

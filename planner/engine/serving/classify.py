@@ -10,7 +10,7 @@ import numpy as np
 from planner.engine.serving import dlpack
 from planner.engine.serving.ends import Cache, End, FileEnd, MemoryEnd, SinkEnd
 from planner.engine.serving.tensors import Tensor
-from planner.errors import InputError
+from planner.errors import InputError, UnavailableError
 
 _LEGACY: int = 1
 """cudaStreamLegacy: the stream that work goes to when nobody names one."""
@@ -79,7 +79,12 @@ def _dlpack(thing: Any, stream: int | None) -> MemoryEnd:
     on_gpu = kind in (dlpack.CUDA, dlpack.CUDA_MANAGED)
     try:
         found = dlpack.Imported(_capsule(thing, index, stream) if on_gpu else thing.__dlpack__())
-    except (BufferError, ImportError, TypeError, RuntimeError, ValueError) as error:
+    except ImportError as error:
+        raise UnavailableError(
+            f"{type(thing).__name__} lies on a GPU, which needs CuPy: {error}",
+            hint="install the extra cuda12 or cuda13",
+        ) from error
+    except (BufferError, TypeError, RuntimeError, ValueError) as error:
         raise InputError(
             f"{type(thing).__name__} does not give its memory: {error}",
             hint="detach it from a graph, make it contiguous, or view it as uint8",

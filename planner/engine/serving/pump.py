@@ -18,6 +18,7 @@ from time import perf_counter
 from typing import Final
 
 from planner.engine.backends.base import Backend, Lane
+from planner.engine.files import hint_of
 from planner.engine.memory import Ring
 from planner.engine.serving.bank import Bank, in_backend
 from planner.engine.serving.job import Hand, Hands, Job, Operation
@@ -271,7 +272,7 @@ def _told(job: Job, chunk: int, error: BaseException) -> BaseException:
     where = getattr(part.source, "path", None) or getattr(part.target, "path", "memory")
     found = ExecutionError(
         f"{where}, bytes {part.start} to {part.start + part.size}: {error}",
-        hint=getattr(error, "hint", None),
+        hint=hint_of(error),
     )
     found.__cause__ = error
     return found

@@ -20,10 +20,6 @@ taken for most of the time is waited for though it could serve everybody: six wo
 chunk every 73 us and take turns of 68 us, brought one every 90 to 104 us (two H200s). Of 74 staged
 runs there nine tenths came within 26 % of the larger of the two, within 19 % of this."""
 
-FEW_CORES: Final = 4
-"""Cores up to which one worker by itself hands every chunk to the thread of an emulated engine, and
-takes it back: a turn of its own. Elsewhere it meets nobody."""
-
 
 def wire_charges(crossing: Crossing, per_byte: float, moved: float = 1.0) -> dict[str, float]:
     """What a byte of the flow takes of its direction, and of the opposite one by interference.
@@ -147,7 +143,8 @@ def copy_stage(
 
     if crossing.pieces:
         return make()
-    figures = (crossing.host, shape, chunk, ring, dma, faults)
+    emulated = crossing.machine.emulated
+    figures = (crossing.host, shape, chunk, ring, dma, faults, emulated)
     return _pools.stage(figures, (table, crossing.machine.nodes), make)
 
 
@@ -177,8 +174,10 @@ def _copies(
         calls = sum(count for _, count in crossing.pieces)
         gather = calls * table.per_piece / packed_size(crossing)
 
-    lonely = workers == 1 and crossing.ram.cores > FEW_CORES
-    longest = overhead if lonely else max(overhead, table.turn)
+    longest = max(overhead, table.turn)
+    # One worker by itself hands its lock to nobody, but to the thread of an emulated engine.
+    met = 1.0 if crossing.machine.emulated else 1 - 1 / workers
+    own = overhead + (longest - overhead) * met
 
     def alone(length: int) -> float:
         return overhead + length * gather + length * per_byte
@@ -186,13 +185,16 @@ def _copies(
     def turn(length: int) -> float:
         return longest + length * gather
 
+    def turns_of_all(length: int) -> float:
+        return workers * (own + length * gather)
+
     def seconds(length: int) -> float:
         if workers == 1:
-            return max(alone(length), turn(length))
-        return together((alone(length), workers * turn(length)), CROWD)
+            return max(alone(length), turns_of_all(length))
+        return together((alone(length), turns_of_all(length)), CROWD)
 
     cause: Cause = "page_faults" if faults > 1 / capacity else "host_copy"
-    if workers * turn(chunk) > alone(chunk):
+    if turns_of_all(chunk) > alone(chunk):
         cause = "issue_overhead"
     resource = f"{crossing.host}.copy"
     charges = {resource: 1 / capacity}

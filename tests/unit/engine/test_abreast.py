@@ -25,6 +25,20 @@ def test_all_begin_at_once(count: int) -> None:
     assert abreast(work, count, ready) == [0, 1, 4][:count]
 
 
+def test_one_that_fails_before_it_is_ready_lets_the_others_go() -> None:
+    ready, left = Barrier(3), threading.active_count()
+
+    def work(number: int) -> int:
+        if number == 2:
+            raise RuntimeError("no such device")
+        return ready.wait(PATIENCE_S)
+
+    # Who waited only knows that somebody did not come; what is told is why.
+    with pytest.raises(RuntimeError, match="no such device"):
+        abreast(work, 3, ready)
+    assert threading.active_count() == left
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError("can't start new thread")])
 def test_those_who_came_are_let_go_where_one_does_not(
     error: Any, monkeypatch: pytest.MonkeyPatch

@@ -107,8 +107,7 @@ def test_tasks_begin_together_when_the_last_one_is_awake() -> None:
     assert sample.makespan_s < 0.05
 
 
-@pytest.mark.parametrize("shared", [True, False])
-def test_who_shares_an_engine_begins_in_the_order_of_names(shared: bool) -> None:
+def test_who_shares_an_engine_begins_in_the_order_of_names() -> None:
     order: list[str] = []
 
     def slow() -> None:
@@ -120,21 +119,22 @@ def test_who_shares_an_engine_begins_in_the_order_of_names(shared: bool) -> None
         order.append(name)
         sleep(2e-3)  # whoever may begin now does
 
-    wakes: dict[str, Callable[[], None]] = {"a": lambda: None, "b": lambda: None, "c": slow}
-    link, other = frozenset({("h2d", 0)}), frozenset({("h2d", 1)})
-    for _ in range(5):
-        order.clear()
-        # `c` is the last to be awake, and would be the first to go on.
-        tasks = [
-            replace(task(n, wakes[n], partial(begun, n)), engines=link if n != "b" else other)
-            for n in ("c", "b", "a")
-        ]
-        if not shared:
-            tasks = [replace(one, engines=frozenset()) for one in tasks]
-        run_once(tasks, Stop())
-        assert sorted(order) == ["a", "b", "c"]
-        if shared:
-            assert order.index("a") < order.index("c")
+    one, two = ("h2d", 0), ("h2d", 1)
+    engines = {"a": {one}, "b": {two}, "c": {one, two}, "d": set[tuple[str, int]]()}
+    for last in ("a", "c"):
+        for _ in range(5):
+            order.clear()
+            # Who is the last to be awake would be the first to go on.
+            tasks = [
+                replace(
+                    task(name, slow if name == last else lambda: None, partial(begun, name)),
+                    engines=frozenset(engines[name]),
+                )
+                for name in ("d", "c", "b", "a")
+            ]
+            run_once(tasks, Stop())
+            assert sorted(order) == ["a", "b", "c", "d"]
+            assert order.index("c") > max(order.index("a"), order.index("b"))
 
 
 def test_who_cannot_wake_stops_the_others() -> None:

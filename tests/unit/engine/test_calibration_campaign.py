@@ -281,6 +281,30 @@ def test_what_was_finished_is_not_measured_again(tmp_path: Path) -> None:
     assert found[0].summary() == first.summary()
 
 
+def test_what_sentinels_saw_is_kept_over_an_interrupt(tmp_path: Path) -> None:
+    path = tmp_path / "unfinished.json"
+
+    def interrupt() -> float:
+        raise KeyboardInterrupt
+
+    clock = Clock()
+    groups = [group([clock.cell("a")], "one"), group([clock.cell("b", interrupt)], "two")]
+    with pytest.raises(KeyboardInterrupt):
+        campaign(clock, ledger=Ledger(path, "mark"), marks=[Sentinel("memory", lambda: 1.0)]).run(
+            groups
+        )
+    again, ledger = Clock(), Ledger.open(path, "mark")
+    (kept,) = ledger.groups["sentinels"]
+    assert (kept.key, kept.clean) == (("sentinel", "memory"), [1.0])
+    groups = [group([again.cell("a")], "one"), group([again.cell("b")], "two")]
+    one = campaign(again, ledger=ledger, marks=[Sentinel("memory", lambda: 3.0)])
+    assert "sentinel" not in str([cell.key for cell in one.run(groups)])
+    (kept,) = Ledger.open(path, "mark").groups["sentinels"]
+    assert kept.clean == [1.0, 3.0]
+    # The quartiles are 1.5 and 2.5: half of the distance is a quarter of the median.
+    assert one.steadiness() == {"memory": 0.25}
+
+
 def test_samples_of_another_machine_are_not_gone_on_from(tmp_path: Path) -> None:
     path = tmp_path / "unfinished.json"
     Ledger(path, "this one").keep("one", [Cell("a", None, clean=[1.0])], "2026-11-29")

@@ -15,7 +15,8 @@ from planner.engine.calibration import ahead
 from planner.engine.calibration.ahead import pace
 from planner.engine.calibration.copies import curve_of
 from planner.engine.calibration.device import DeviceBench
-from planner.engine.calibration.in_place import COMBINED, STRIDES, InPlace, scattered
+from planner.engine.calibration.in_place import COMBINED, OWN, STRIDES, InPlace, scattered
+from planner.engine.calibration.once import THROUGH
 from planner.engine.calibration.rounds import Cell
 from planner.engine.memory import Mapping
 from planner.engine.places import DevicePlace
@@ -61,6 +62,32 @@ def test_the_strides_of_an_h200() -> None:
     assert found[0] == pytest.approx(0.62e9, rel=0.01)
     assert found[1] == 64
     assert scattered([], 0, DENSE) is None
+
+
+@pytest.mark.parametrize("size", [64 << 10, 4 * MIB])
+def test_between_two_runs_a_few_times_their_bytes_go_through_the_caches(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "warm"
+    file.write_bytes(bytes(MIB))
+    copied: list[int] = []
+    monkeypatch.setattr(
+        "planner.engine.calibration.in_place.copy_memory",
+        lambda _to, _from, length: copied.append(length),
+    )
+    backend = HostBackend()
+    bench = DeviceBench(backend)
+    probe = InPlace(backend, 0, bench.pageable(4 * MIB), bench.device(0, 4 * MIB), file)
+    try:
+        cells = {cell.key: cell for cell in probe.cells(maps=False)}
+        copied.clear()
+        cells["h2d0_zero_copy", "alone", size].take()
+        # As much as a core's own caches hold at the most.
+        assert set(copied) == {min(OWN, THROUGH * size)}
+    finally:
+        probe.close()
+        bench.close()
+        backend.close()
 
 
 def test_the_probes_on_an_emulated_gpu(tmp_path: Path) -> None:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from planner.engine.calibration.bench import Bench, Block
 from planner.engine.calibration.copies import Walk
-from planner.engine.calibration.duplex import PROBE, Halves, Load, alone, beside, neighbour_cells
+from planner.engine.calibration.duplex import (
+    PROBE,
+    Background,
+    Halves,
+    Load,
+    alone,
+    beside,
+    neighbour_cells,
+)
 
 MIB = 1 << 20
 IDLE, RATE = 20e-6, 50e9
@@ -93,6 +103,37 @@ def test_a_load_has_the_next_batch_queued_and_leaves_none_behind() -> None:
     third, paused = _load(48 * MIB)
     assert beside(load, third, 0.5, 1e-3)[0] > 0
     assert paused.most == 0
+
+
+@pytest.mark.parametrize("where", ["queue", "arrived", "copies"])
+def test_a_load_that_fails_beside_another_is_told(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, other = _load(48 * MIB)[0], _load(48 * MIB)
+
+    def fails(*_words: object) -> None:
+        raise RuntimeError("an illegal address")
+
+    monkeypatch.setattr(other[1], where, fails)
+    before = threading.active_count()
+    with pytest.raises(RuntimeError, match="an illegal address"):
+        beside(own, other[0], 1.0, 1e-3)
+    assert threading.active_count() == before
+
+
+def test_an_interrupt_before_a_load_is_at_work_ends_its_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    background = Background(_load(48 * MIB)[0], 1.0)
+    before = threading.active_count()
+    with monkeypatch.context() as patch:
+        patch.setattr(background, "_ready", SimpleNamespace(wait=interrupt, set=lambda: None))
+        with pytest.raises(KeyboardInterrupt), background:
+            pytest.fail("it went on")
+    assert threading.active_count() == before
 
 
 def test_two_at_work_at_once_have_a_half_of_the_memory_each() -> None:

@@ -71,6 +71,11 @@ def test_names_that_this_computer_lacks_mean_that_it_cannot_run_it() -> None:
     assert fault.line > 0
     assert f"({fault.position()} flows.weights.to)" in str(told.value)
     assert told.value.hint == "did you mean gpu0? it has disk0, host0, gpu0"
+    # Nothing comes near, and the command line has no place in the file.
+    far = loads_plan(TEXT, settings=["flows.weights.to=elsewhere"])
+    with pytest.raises(UnavailableError, match=r"\(--set flows\.weights\.to=elsewhere\)") as told:
+        inputs.require_names(far, load_machine("h200-sxm-1"))
+    assert told.value.hint == "it has disk0, host0, gpu0"
 
 
 def test_an_unknown_machine_is_a_fault_at_its_key() -> None:
