@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
-from planner.engine.backends.base import Backend
+from planner.engine.backends.base import Backend, Server
 from planner.engine.ends import Ends
 from planner.engine.flow import FlowRunner
 from planner.engine.flow_sample import FlowSample
@@ -55,6 +55,10 @@ class Follower:
 
     def open(self) -> None:
         """Nothing to make ready: the root has it."""
+
+    def servers(self) -> frozenset[Server]:
+        """None of its own: it begins behind the root."""
+        return frozenset()
 
     def rewind(self) -> None:
         """Nothing to undo."""

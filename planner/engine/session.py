@@ -11,7 +11,6 @@ from typing import Final, Literal, cast
 from planner.engine import pagecache
 from planner.engine.awake import Waker
 from planner.engine.backends import Backend
-from planner.engine.backends.base import Server
 from planner.engine.budget import Buckets, Budgeted, Ledger, buckets_of
 from planner.engine.caches import sweeper
 from planner.engine.compute import Blocks
@@ -52,11 +51,6 @@ from planner.results import CacheState, Estimate, FlowEstimate
 POISONS: Final = (0xA5, 0x5A)
 """What every target byte is before a sample, in turn: a byte that is never written differs from the
 source in at least one of two samples, since it cannot equal both."""
-
-
-def _servers(runner: FlowRunner | Follower) -> frozenset[Server]:
-    """The engines that a flow begins with; a copy of another flow's bytes begins behind that."""
-    return runner.servers() if isinstance(runner, FlowRunner) else frozenset()
 
 
 @dataclass
@@ -308,7 +302,7 @@ class Session:
                 flow.demand.start,
                 partial(sampled, flow.runner, self._lean),
                 None if first else self._wake(name, flow.runner),
-                frozenset() if first else _servers(flow.runner),
+                frozenset() if first else flow.runner.servers(),
             )
             for name, flow in self.flows.items()
         ]
