@@ -71,10 +71,14 @@ def queued(bench: Bench, gpu: int, walk: Walk, size: int) -> float:
     """Seconds from one to the next of many copies that queue behind one another.
 
     From before the first issue on they took 2 to 5 % more of 64 MiB: the link wakes up, and the
-    caller waits for the last one.
+    caller waits for the last one. An emulated engine is a thread, and waking it is part of what its
+    copies cost.
     """
     count = max(2, min(BATCH, BATCH_BYTES // size))
-    return bench.spaced(gpu, walk.pairs(count, size), size) / (count - 1)
+    pairs = walk.pairs(count, size)
+    if bench.emulated:
+        return bench.copies(gpu, pairs, size) / count
+    return bench.spaced(gpu, pairs, size) / (count - 1)
 
 
 def again(bench: Bench, gpu: int, walk: Walk, size: int) -> float:
