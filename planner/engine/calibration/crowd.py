@@ -28,8 +28,7 @@ from planner.engine.memory import HostBuffer
 from planner.engine.places import FilePlace, HostPlace
 from planner.engine.strategies.disk import READS
 from planner.machine.tables import CopyTable
-from planner.model.one_slot import together
-from planner.model.strategies.servers import CROWD
+from planner.model.strategies.servers import crowded, turn_among
 from planner.plan.schema import FileSource
 
 CHUNK: Final = 16 << 10
@@ -146,8 +145,8 @@ def lead_of(
             workers = int(cell.key[1])
             moved = EACH * workers * USUAL_CHUNK
             copying = table.per_chunk + workers * USUAL_CHUNK / table.rate(workers, moved)
-            met = table.per_chunk + max(0.0, (turn or 0.0) - table.per_chunk) * (1 - 1 / workers)
-            at_pace = EACH * together((copying, workers * met), CROWD)
+            own = turn_among(workers, table.per_chunk, turn or 0.0)
+            at_pace = EACH * crowded(copying, workers * own)
             every.append(max(0.0, cell.summary().median - at_pace) / (workers - 1))
     return max(every, default=None)
 

@@ -80,17 +80,13 @@ class DeviceBench:
         lane = self._lane(gpu, target, source)
         host = target if target.gpu < 0 else source
         ordinary = host.gpu < 0 and not host.pinned
-        addresses = [(t.address + i, s.address + j) for t, i, s, j in pairs]
-        slots = range(len(addresses))
+        addresses = _places(pairs)
         start = perf_counter()
         if ordinary:
             for to, origin in addresses:
                 lane.copy_now(to, origin, size)
         else:
-            for slot, (to, origin) in zip(slots, addresses, strict=True):
-                lane.copy(slot, to, origin, size)
-            for slot in slots:
-                lane.wait(slot)
+            _queued(lane, addresses, size)
         end = perf_counter()
         lane.log.clear()
         return end - start
@@ -98,11 +94,7 @@ class DeviceBench:
     def spaced(self, gpu: int, pairs: Sequence[tuple[Any, int, Any, int]], size: int) -> float:
         """Seconds from the first arrival to the last; all are issued before any is waited for."""
         lane = self._lane(gpu, pairs[0][0], pairs[0][2])
-        lane.log.clear()
-        for slot, (target, i, source, j) in enumerate(pairs):
-            lane.copy(slot, target.address + i, source.address + j, size)
-        for slot in range(len(pairs)):
-            lane.wait(slot)
+        _queued(lane, _places(pairs), size)
         ends = lane.log[1::2]
         lane.log.clear()
         return ends[-1] - ends[0]
@@ -112,7 +104,7 @@ class DeviceBench:
     ) -> None:
         """Issue copies of page-locked memory as one batch, and go on at once."""
         lane = self._lane(gpu, pairs[0][0], pairs[0][2])
-        lane.copy_parts(slot, [(t.address + i, s.address + j, size) for t, i, s, j in pairs])
+        lane.copy_parts(slot, [(to, origin, size) for to, origin in _places(pairs)])
 
     def arrived(self, gpu: int, pair: tuple[Any, int, Any, int], slot: int) -> None:
         """Wait for a batch, if it is under way."""
@@ -123,7 +115,7 @@ class DeviceBench:
     def issue(self, gpu: int, pairs: Sequence[tuple[Any, int, Any, int]], size: int) -> float:
         """Seconds that issuing each copy takes its caller."""
         lane = self._lane(gpu, pairs[0][0], pairs[0][2])
-        parts = [(t.address + i, s.address + j, size) for t, i, s, j in pairs]
+        parts = [(to, origin, size) for to, origin in _places(pairs)]
         start = perf_counter()
         lane.copy_parts(0, parts)
         end = perf_counter()
@@ -146,6 +138,19 @@ class DeviceBench:
         self._lanes.clear()
         for block in list(self._blocks):
             self.release(block)
+
+
+def _places(pairs: Sequence[tuple[Any, int, Any, int]]) -> list[tuple[int, int]]:
+    """Where each copy goes to and comes from."""
+    return [(target.address + i, source.address + j) for target, i, source, j in pairs]
+
+
+def _queued(lane: Lane, places: Sequence[tuple[int, int]], size: int) -> None:
+    """Issue all copies, each in a slot of its own, and wait until all have arrived."""
+    for slot, (to, origin) in enumerate(places):
+        lane.copy(slot, to, origin, size)
+    for slot in range(len(places)):
+        lane.wait(slot)
 
 
 def engine_for(gpu: int, target: Memory, source: Memory) -> Engine:

@@ -137,11 +137,13 @@ class Background:
     def _work(self) -> None:
         done = 0
         try:
+            batch = self._load.once
             if self._share >= FULL:
+                batch = self._load.further
                 self._load.begin()
             while not self._stop.is_set():
                 start = time.perf_counter()
-                done += self._load.further() if self._share >= FULL else self._load.once()
+                done += batch()
                 self._marks.append((time.perf_counter(), done))
                 self._ready.set()
                 if self._share < FULL:

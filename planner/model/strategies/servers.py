@@ -176,8 +176,7 @@ def _copies(
 
     longest = max(overhead, table.turn)
     # One worker by itself hands its lock to nobody, but to the thread of an emulated engine.
-    met = 1.0 if crossing.machine.emulated else 1 - 1 / workers
-    own = overhead + (longest - overhead) * met
+    own = longest if crossing.machine.emulated else turn_among(workers, overhead, table.turn)
 
     def alone(length: int) -> float:
         return overhead + length * gather + length * per_byte
@@ -191,7 +190,7 @@ def _copies(
     def seconds(length: int) -> float:
         if workers == 1:
             return max(alone(length), turns_of_all(length))
-        return together((alone(length), turns_of_all(length)), CROWD)
+        return crowded(alone(length), turns_of_all(length))
 
     cause: Cause = "page_faults" if faults > 1 / capacity else "host_copy"
     if turns_of_all(chunk) > alone(chunk):
@@ -210,6 +209,16 @@ def _copies(
         turns=turns,
         waking=table.lead_of(workers),
     )
+
+
+def turn_among(workers: int, overhead: float, turn: float) -> float:
+    """Seconds of a turn of one of so many workers: each meets all the others."""
+    return overhead + max(0.0, turn - overhead) * (1 - 1 / workers)
+
+
+def crowded(alone: float, turns: float) -> float:
+    """Seconds of a round of several workers: its own copying, and the turns of all at the locks."""
+    return together((alone, turns), CROWD)
 
 
 def least_copy(crossing: Crossing, table: CopyTable, ring: int | None, *, dma: bool) -> float:
