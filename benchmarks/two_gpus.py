@@ -1,6 +1,7 @@
 """What a second GPU brings: peer copies, two links at once, one GPU fed through both.
 
     python benchmarks/two_gpus.py [--size 8GB] [--samples 5] [--budget 200] [--full]
+        [--only NAME,NAME]
 
 Every case is a plan, predicted with the calibration of this computer (the kept one; `--full` takes
 a new one) and executed. What it is held against is measured in the same run without a plan: one big
@@ -56,6 +57,7 @@ def main() -> int:
     parser.add_argument("--size", type=parse_size, default=parse_size("8GB"))
     parser.add_argument("--samples", type=int, default=5)
     parser.add_argument("--budget", type=float, help="seconds; later cases are left out")
+    parser.add_argument("--only", help="names of cases, with commas between; all if left out")
     parser.add_argument("--full", action="store_true", help="calibrate in full first")
     parser.add_argument("--backend", default="auto", choices=("auto", "cuda", "host"))
     parser.add_argument("--out", type=Path, help="file for the result")
@@ -69,7 +71,7 @@ def main() -> int:
     rows: list[dict[str, Any]] = []
     raw: dict[str, list[float]] = {}
     target = options.out or RESULTS / f"two-gpus-{machine_label(machine)}.json"
-    for name, flows in CASES.items():
+    for name, flows in asked_for(options.only).items():
         if clock.left() <= 0:
             print(f"{name}: left out, the budget is spent", file=sys.stderr)
             continue
@@ -84,6 +86,17 @@ def main() -> int:
         print(f"{text:60} {value:.3f}")
     print(f"saved {target}")
     return 0
+
+
+def asked_for(names: str | None) -> dict[str, dict[str, dict[str, Any]]]:
+    """The cases of these names, in their own order; raises `SystemExit` for a name of none."""
+    if names is None:
+        return CASES
+    wanted = [name.strip() for name in names.split(",")]
+    unknown = [name for name in wanted if name not in CASES]
+    if unknown:
+        raise SystemExit(f"no case {unknown[0]!r}; there are: {', '.join(CASES)}")
+    return {name: flows for name, flows in CASES.items() if name in wanted}
 
 
 def _run(

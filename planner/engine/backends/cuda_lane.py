@@ -130,22 +130,15 @@ class CudaLane:
     def copy(self, slot: int, target: int, source: int, length: int) -> None:
         """Queue one copy."""
         self._issued[slot] = perf_counter()
-        self._enqueue(target, source, length)
+        self._quick.copy(target, source, length, self._ptr)
         self._mark(slot)
 
     def copy_parts(self, slot: int, parts: Sequence[Part]) -> None:
         """Queue several copies behind one event."""
         self._issued[slot] = perf_counter()
         for target, source, length in parts:
-            self._enqueue(target, source, length)
-        self._mark(slot)
-
-    def _enqueue(self, target: int, source: int, length: int) -> None:
-        if self.engine.kind == "peer":
-            peer, gpu = self.engine.peer, self.engine.gpu
-            self._rt.memcpyPeerAsync(target, peer, source, gpu, length, self._ptr)
-        else:
             self._quick.copy(target, source, length, self._ptr)
+        self._mark(slot)
 
     def copy_now(self, target: int, source: int, length: int) -> None:
         """The driver's copy of ordinary memory.
@@ -163,7 +156,7 @@ class CudaLane:
 
     def follow(self, slot: int, other: Lane) -> None:
         """Let the stream wait for the same slot of the other lane, on the GPU's side."""
-        self._rt.streamWaitEvent(self._ptr, other._events[slot])  # type: ignore[attr-defined] # noqa: SLF001
+        self._quick.follow(self._ptr, other._events[slot])  # type: ignore[attr-defined] # noqa: SLF001
 
     def wait(self, slot: int) -> None:
         """Block until the slot has arrived; when it did is read where the log is."""

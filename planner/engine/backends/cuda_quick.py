@@ -39,6 +39,7 @@ class QuickCalls:
         self._destroy = _bound(keeps, "cuEventDestroy_v2", c_void_p)
         self._copy = _bound(keeps, "cuMemcpyAsync", c_uint64, c_uint64, c_size_t, c_void_p)
         self._record = _bound(keeps, "cuEventRecord", c_void_p, c_void_p)
+        self._follow = _bound(keeps, "cuStreamWaitEvent", c_void_p, c_void_p, c_uint)
         self._query = _bound(keeps, "cuEventQuery", c_void_p)
         self._elapsed = _bound(
             keeps, "cuEventElapsedTime", ctypes.POINTER(c_float), c_void_p, c_void_p
@@ -62,7 +63,7 @@ class QuickCalls:
         self._destroy(event)
 
     def copy(self, target: int, source: int, length: int, stream: int) -> None:
-        """Queue a copy; unified addressing tells its direction."""
+        """Queue a copy; unified addressing tells its direction, and between which GPUs it goes."""
         status = self._copy(target, source, length, stream)
         if status:
             raise self._error("cuMemcpyAsync", status)
@@ -72,6 +73,12 @@ class QuickCalls:
         status = self._record(event, stream)
         if status:
             raise self._error("cuEventRecord", status)
+
+    def follow(self, stream: int, event: int) -> None:
+        """Let a stream wait for an event of another one, also of another GPU's."""
+        status = self._follow(stream, event, 0)
+        if status:
+            raise self._error("cuStreamWaitEvent", status)
 
     def wait(self, event: int) -> None:
         """Block until the event has happened; other threads run only if it has not yet."""
