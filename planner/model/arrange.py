@@ -29,6 +29,17 @@ YIELDS = 32 << 20
 """Bytes of a chunk that a higher class waits for at most: 0.6 ms at 55 GB/s, of which the gap
 between chunks takes 0.5 to 2.5 % (2.7 us by a probe of two H200, 15 by a calibration)."""
 
+FOLLOWED: Final = 1 / 3
+"""Share of a turn at the locks that each copy takes which follows a chunk to a further GPU. Its
+calls (a copy, an event, two waits) take some 25 us under the locks where a whole turn takes 75:
+chunks that were passed on came every 102 us, others every 77 to 84 (14 workers, 4 MiB, two H200s,
+measured 2026-11-30)."""
+
+
+def turns_of(copies: int) -> float:
+    """Turns at the locks of a chunk that so many copies follow from GPU to GPU."""
+    return 1 + FOLLOWED * copies
+
 
 @dataclass(frozen=True)
 class Lane:
@@ -51,6 +62,19 @@ class Lane:
             leads = [m.lead(s) for m, s in zip(movements, shapes, strict=True)]
             return (streamed(first, movements[1:], shapes[0], max(leads) - leads[0]),)
         return tuple(fluid(m, s, rough=self.rough) for m, s in zip(movements, shapes, strict=True))
+
+    def passing_on(self, copies: int) -> tuple[Fluid, ...]:
+        """The fluids where so many copies follow each chunk from GPU to GPU."""
+        if copies not in self._passing:
+            way = self.candidate.way
+            crossings = tuple(replace(c, turns=turns_of(copies)) for c in way.crossings)
+            candidate = replace(self.candidate, way=Way(crossings, way.strategies))
+            self._passing[copies] = replace(self, candidate=candidate).fluids
+        return self._passing[copies]
+
+    @cached_property
+    def _passing(self) -> dict[int, tuple[Fluid, ...]]:
+        return {0: self.fluids}
 
     @cached_property
     def each(self) -> tuple[Fluid, ...]:

@@ -198,7 +198,7 @@ def _moves(
     arrangement: Arrangement, lane: int, chained: Sequence[Arrangement]
 ) -> tuple[Fluid, ...]:
     """The fluids of a lane. What copies of it take chunk by chunk is taken with its own bytes."""
-    own = arrangement.lanes[lane].fluids
+    own = arrangement.lanes[lane].passing_on(len(chained))
     if len(arrangement.lanes) > 1:
         own = tuple(uneven_end(moves, arrangement.unevenness) for moves in own)
     if arrangement.fan == "chain":  # its bytes are counted where they come from

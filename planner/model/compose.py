@@ -211,12 +211,9 @@ def _corrected(spec: Spec, corrections: Corrections) -> Fluid:
         return moves
     key = spec.job, spec.lane, spec.step
     if key in corrections.copies:
-        factor, own_rate = corrections.copies[key]
-        charges = {
-            name: value * factor if name.endswith(".copy") else value
-            for name, value in moves.charges.items()
-        }
-        moves = replace(moves, charges=charges, cap=min(moves.cap, own_rate))
+        slower = corrections.copies[key]
+        cap = min(moves.cap, slower.rate)
+        moves = replace(moves, charges=slower.of(moves.charges), cap=cap)
     if key in corrections.delays:
         moves = replace(moves, delay=moves.delay + corrections.delays[key])
     return moves

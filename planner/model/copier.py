@@ -9,9 +9,39 @@ What an engine reads leaves the cache as it is.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
 from planner.machine.schema import Hbm, Ram
 from planner.model.movement import Movement
 from planner.model.strategies import Shape
+from planner.model.strategies.servers import DISPATCH, crowded
+
+COPY: Final = ".copy"
+"""How the copying workers of a host are called, behind its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slower:
+    """What others make of a copier's copies.
+
+    `factor` is by how much a byte takes longer of the host's copies, `rate` what its own workers
+    can copy then, and `crowding` by how much both copies and turns at the locks take longer on top,
+    as workers of several flows crowd there.
+    """
+
+    factor: float
+    rate: float
+    crowding: float = 1.0
+
+    def of(self, charges: Mapping[str, float]) -> dict[str, float]:
+        """The charges of a byte, by resource, as they are among those others."""
+        longer = {COPY: self.factor * self.crowding, DISPATCH: self.crowding}
+        return {
+            name: value * longer.get(name[name.rfind(".") :], 1.0)
+            for name, value in charges.items()
+        }
 
 
 class Copier:
@@ -51,6 +81,22 @@ class Copier:
         stages = self.movement.stages(probe)
         return sum(stage.charges.get(self.resource, 0.0) for stage in stages)
 
+    @property
+    def turns(self) -> float:
+        """Seconds of the locks per byte."""
+        charges = [stage.charges.items() for stage in self.movement.stages(self.shape)]
+        return sum(value for row in charges for name, value in row if name.endswith(DISPATCH))
+
+    def crowding(self, factor: float) -> float:
+        """By how much copies and turns take longer where others crowd at both, too.
+
+        What one flow's workers lose by crowding is in its own pace; of several flows only the sums
+        of copies and of turns are shared, and those would do side by side what they cannot.
+        """
+        copying, turns = self.own * factor, self.turns
+        longest = max(copying, turns)
+        return crowded(copying, turns) / longest if longest > 0 else 1.0
+
     def among(self, workers: int, ring: int) -> tuple[float, float]:
         """Factor of the charge, and seconds per byte of its own workers, among all these."""
         if (workers, ring) == (self.shape.workers, self.shape.ring):
@@ -78,10 +124,14 @@ class Stream(Copier):
         """An engine does not mind the caches."""
         return 1.0, self.own
 
+    def crowding(self, _factor: float) -> float:
+        """Nor the locks."""
+        return 1.0
+
 
 def streamed_into(movement: Movement) -> str | None:
     """The copies, `host0.copy`, whose cache a movement's engine writes through, if it does."""
     last = movement.crossings[-1]
     nodes = last.machine.nodes
     from_gpu = isinstance(nodes[last.start], Hbm) and isinstance(nodes[last.end], Ram)
-    return f"{last.end}.copy" if from_gpu and not movement.has_pool else None
+    return f"{last.end}{COPY}" if from_gpu and not movement.has_pool else None

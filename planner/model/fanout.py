@@ -14,10 +14,11 @@ from itertools import pairwise
 from planner.errors import InfeasibleError
 from planner.machine.schema import Hbm
 from planner.machine.topology import Topology
-from planner.model.arrange import Arrangement, Fan, Lane
+from planner.model.arrange import Arrangement, Fan, Lane, alone, turns_of
 from planner.model.choose import Candidate, decide, setup_of
 from planner.model.need import Need, Pins
 from planner.model.needs import Demand
+from planner.model.scheduled import rebased
 from planner.model.strategies import Shape
 
 
@@ -44,7 +45,7 @@ def fans(
     root = {order[0].need.name: first[order[0].need.name]}
     found: dict[Fan, dict[str, Arrangement]] = {"tree": root | tree}
     if chain:
-        found["chain"] = root | chain
+        found["chain"] = chain
     return found
 
 
@@ -82,11 +83,20 @@ def _chain(
     root: Arrangement,
     only: Collection[str] | None,
 ) -> dict[str, Arrangement]:
-    """Each from the one before; only where the first comes in chunks, and each hop is one copy."""
-    shape = root.candidate.shapes[-1]
-    if len(root.lanes) > 1 or shape.chunk >= order[0].need.size:
+    """Each from the one before; only where the first comes in chunks, and each hop is one copy.
+
+    The root is among them, in chunks that suit what is done with them.
+    """
+    if len(root.lanes) > 1 or root.candidate.shapes[-1].chunk >= order[0].need.size:
         return {}
-    found: dict[str, Arrangement] = {}
+    need = order[0].need
+    # A chunk that is passed on keeps its worker longer at the locks, so larger ones may be better.
+    busier = decide(topology, replace(need, turns=turns_of(len(order) - 1)), only=only).best
+    root = alone(need, rebased(topology.machine, need, busier))
+    shape = root.candidate.shapes[-1]
+    if shape.chunk >= need.size:
+        return {}
+    found: dict[str, Arrangement] = {need.name: root}
     for before, demand in pairwise(order):
         need = _onward(demand, before.need.end)
         decision = decide(topology, need, only=only)

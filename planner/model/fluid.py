@@ -17,10 +17,9 @@ from planner.model.known import trace as follow
 from planner.model.movement import Movement
 from planner.model.pipeline import Stage
 from planner.model.strategies import Shape
+from planner.model.strategies.servers import DISPATCH
 
 MIB = 1 << 20
-DISPATCH = ".dispatch"
-"""How the locks of a process are called, behind the memory that it moves bytes in."""
 
 
 @dataclass(frozen=True, slots=True)

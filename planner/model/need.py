@@ -41,7 +41,8 @@ class Need:
     file in the page cache; `hot` says that the host buffer was just written. `pinned_budget` and
     `cores` cap what the flow may take. `pieces` are the separate pieces of the bytes as (size, how
     many), empty for one; those of a file lie in one range. `use` says how a GPU uses what it gets,
-    `fsync` that a disk must have it.
+    `fsync` that a disk must have it. `turns` is how many turns at the locks of the process a chunk
+    takes: more than one where copies to further GPUs follow it.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Need:
     pieces: tuple[tuple[int, int], ...] = ()
     use: Use | None = None
     fsync: bool = False
+    turns: float = 1.0
 
 
 class Details(TypedDict):

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 from planner.machine.schema import Machine
 from planner.model.arrange import Arrangement, Lane, alone
-from planner.model.choose import Candidate, Decision, evaluate
+from planner.model.choose import Candidate, Decision, evaluate, setup_of
 from planner.model.need import Need
+from planner.model.shapes import CACHE_SHARE
+from planner.model.ways import Way
 
 BEST_WAYS = 4
 """Ways of each flow that are looked at together with other flows."""
@@ -16,6 +18,8 @@ SLOWEST = 4.0
 """A way that takes so many times the best one's time alone cannot be made up for by sharing."""
 FEWER = (2, 4, 8)
 """Divisors of the workers and of the ring: shares of two, four and eight flows."""
+SHARES = (1 / 2, 2 / 3)
+"""Of the cache: what a flow may take that shares locks and caches with another."""
 
 
 def other_ways(need: Need, decision: Decision) -> list[Arrangement]:
@@ -38,7 +42,7 @@ def _ends_in_one_call(candidate: Candidate) -> bool:
 
 
 def smaller(machine: Machine, need: Need, candidate: Candidate) -> Iterator[Arrangement]:
-    """The same way with fewer workers, and with a smaller ring."""
+    """The same way with fewer workers, a smaller ring, and larger chunks."""
     workers = max((s.workers for s in candidate.shapes), default=1)
     tries = [replace(need, cores=max(1, workers // k)) for k in FEWER if workers > 1]
     if candidate.ring:
@@ -47,6 +51,29 @@ def smaller(machine: Machine, need: Need, candidate: Candidate) -> Iterator[Arra
         found = evaluate(machine, other, candidate.way)
         if not isinstance(found, str):
             yield Arrangement((Lane(need, found),))
+    if candidate.ring and need.pins.chunk is None:
+        yield from _seldom_at_the_locks(machine, need, candidate)
+
+
+def _seldom_at_the_locks(
+    machine: Machine, need: Need, candidate: Candidate
+) -> Iterator[Arrangement]:
+    """The same way in chunks that suit locks which others take as often, and half of the cache.
+
+    A ring somewhat larger than that may be worth what the caches lose by it.
+    """
+    way = candidate.way
+    crossings = tuple(replace(c, turns=2 * c.turns) for c in way.crossings)
+    busier, cache = Way(crossings, way.strategies), crossings[0].ram.cache
+    room = need.pinned_budget if cache is None else int(cache * CACHE_SHARE)
+    for share in SHARES:
+        part = replace(need, pinned_budget=max(1, min(need.pinned_budget, int(room * share))))
+        found = evaluate(machine, part, busier)
+        if isinstance(found, str):
+            continue
+        steady = sum(m.seconds(s) for m, s in zip(way.movements, found.shapes, strict=True))
+        setup = setup_of(machine, need, way, found.shapes)
+        yield Arrangement((Lane(need, Candidate(way, found.shapes, steady, setup)),))
 
 
 def distinct(options: Sequence[Arrangement]) -> list[Arrangement]:

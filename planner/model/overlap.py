@@ -2,7 +2,8 @@
 
 - **Rings.** Staged flows of one host share its caches: the copy capacity is that of all their
   workers and of the sum of their rings, and of what engines write there. The charge of each is the
-  mean of 1 / C over its own time.
+  mean of 1 / C over its own time. Their workers crowd at the locks of the process together, which
+  slows copies and turns of all of them.
 - **Residual of a chunk.** Strict priorities cannot take back a chunk that is being served: a flow
   that finds a lower class on an engine waits for one chunk of it first, at most.
 
@@ -18,7 +19,7 @@ from itertools import pairwise
 from planner.machine.replicate import members
 from planner.machine.schema import Machine
 from planner.model.build import Build
-from planner.model.copier import Copier, Stream, streamed_into
+from planner.model.copier import COPY, Copier, Slower, Stream, streamed_into
 from planner.model.fluid import Fluid
 from planner.model.simulate import FluidResult
 
@@ -28,9 +29,9 @@ Key = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Corrections:
-    """Factors of copy charges, upper bounds of rates, and extra delays."""
+    """What copies of several flows do to each other, and extra delays."""
 
-    copies: Mapping[Key, tuple[float, float]] = field(default_factory=dict)
+    copies: Mapping[Key, Slower] = field(default_factory=dict)
     delays: Mapping[Key, float] = field(default_factory=dict)
 
 
@@ -63,7 +64,7 @@ def _copiers(made: Build, machine: Machine, keys: Sequence[Key]) -> dict[str, di
             stream = Stream(movement, shape, name, times)
             found.setdefault(name, {})[job, lane, step] = stream
         for name in own.fluids[step].charges:
-            if name.endswith(".copy"):
+            if name.endswith(COPY):
                 times = max(1, count // members(machine, name))
                 copier = Copier(movement, shape, name, times)
                 if copier.own > 0:
@@ -73,9 +74,9 @@ def _copiers(made: Build, machine: Machine, keys: Sequence[Key]) -> dict[str, di
 
 def _copies(
     made: Build, machine: Machine, spans: Mapping[Key, Sequence[tuple[float, float]]]
-) -> dict[Key, tuple[float, float]]:
-    """Mean factor of each copier's charge over its own time, and the rate of its own workers."""
-    found: dict[Key, tuple[float, float]] = {}
+) -> dict[Key, Slower]:
+    """What others do to each copier: means over its own time."""
+    found: dict[Key, Slower] = {}
     for copiers in _copiers(made, machine, sorted(spans)).values():
         if len(copiers) == 1 and next(iter(copiers.values())).times == 1:
             continue
@@ -85,7 +86,7 @@ def _copies(
 
 def _swept(
     copiers: Mapping[Key, Copier], spans: Mapping[Key, Sequence[tuple[float, float]]]
-) -> dict[Key, tuple[float, float]]:
+) -> dict[Key, Slower]:
     changes = sorted(
         (time, turn, key)
         for key in copiers
@@ -94,7 +95,7 @@ def _swept(
         for time, turn in ((start, 1), (end, 0))
     )
     active: dict[Key, Copier] = {}
-    sums = {key: [0.0, 0.0, 0.0] for key in copiers}
+    sums = {key: [0.0, 0.0, 0.0, 0.0] for key in copiers}
     for (now, turn, key), (then, _, _) in pairwise([*changes, (changes[-1][0], 0, (0, 0, 0))]):
         if turn:
             active[key] = copiers[key]
@@ -104,16 +105,22 @@ def _swept(
             continue
         workers = sum(c.times * c.workers for c in active.values())
         ring = sum(c.times * c.ring for c in active.values())
+        several = sum(c.times for c in active.values() if c.workers) > 1
         for name, copier in active.items():
             factor, own = copier.among(workers, ring)
             row = sums[name]
             row[0] += then - now
             row[1] += (then - now) * factor
             row[2] += (then - now) * own
+            row[3] += (then - now) * (copier.crowding(factor) if several else 1.0)
     return {
-        key: (round(row[1] / row[0], 9), row[0] / row[2] if row[2] > 0 else float("inf"))
+        key: Slower(
+            round(row[1] / row[0], 9),
+            row[0] / row[2] if row[2] > 0 else float("inf"),
+            round(row[3] / row[0], 9),
+        )
         for key, row in sums.items()
-        if row[0] > 0 and abs(row[1] - row[0]) > 1e-12 * row[0]
+        if row[0] > 0 and max(abs(row[1] - row[0]), row[3] - row[0]) > 1e-12 * row[0]
     }
 
 

@@ -35,8 +35,10 @@ def candidate_of(topology: Topology, need: Need, schedule: FlowSchedule) -> Cand
 
 
 def rebased(machine: Machine, need: Need, candidate: Candidate) -> Candidate:
-    """The same choices on a machine with other numbers."""
-    crossings = tuple(replace(crossing, machine=machine) for crossing in candidate.way.crossings)
+    """The same choices on a machine with other numbers, or for a need with other `turns`."""
+    crossings = tuple(
+        replace(crossing, machine=machine, turns=need.turns) for crossing in candidate.way.crossings
+    )
     way = Way(crossings, candidate.way.strategies)
     steady = sum(m.seconds(s) for m, s in zip(way.movements, candidate.shapes, strict=True))
     setup = setup_of(machine, need, way, candidate.shapes)

@@ -187,6 +187,7 @@ def _crossings(machine: Machine, need: Need, hops: Sequence[_Hop]) -> Iterator[C
             repeat=need.repeat,
             room=need.pinned_budget if need.size > need.pinned_budget else None,
             cores=need.cores,
+            turns=need.turns,
             asked=need.pins.names.union(*(BY_MEMORY.get(k, ()) for k in (need.first, need.last))),
         )
 

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Final
 
-from planner.model.copier import Copier
+from planner.model.copier import Copier, Slower
 from planner.model.pipeline import Stage
 
 ROUNDING: Final = 1e-9
@@ -84,11 +84,14 @@ class VirtualClock:
         """
         alone, charges = stage.seconds(length), stage.charges
         for name in copiers.keys() & charges.keys():
-            factor, own = copiers[name].among(*self._copying[name])
-            if factor != 1.0 or own != copiers[name].own:
+            workers, ring = self._copying[name]
+            copier = copiers[name]
+            factor, own = copier.among(workers, ring)
+            crowding = copier.crowding(factor) if workers > copier.workers else 1.0
+            if factor != 1.0 or own != copier.own or crowding != 1.0:
                 # Its own workers on the caches that all share; and what all take together.
-                alone += copiers[name].shape.workers * length * (own - copiers[name].own)
-                charges = {**charges, name: charges[name] * factor}
+                alone += copier.shape.workers * length * (own - copier.own)
+                charges = Slower(factor, 1 / own, crowding).of(charges)
         if alone <= 0 or not charges:
             return alone
         shares = {name: per * length / alone for name, per in charges.items() if per > 0}

@@ -67,7 +67,7 @@ class Crossing:
     whose file a mapping shows. `fsync` waits for the device. `repeat` is how often the flow runs,
     `asked` the strategies that the plan names, or asks for by what the user's memory is. `room` are
     the bytes that the flow may pin where those are fewer than it has, else `None`; `cores` those
-    that it may use.
+    that it may use. `turns` is how many turns at the locks of the process a chunk takes.
     """
 
     machine: Machine
@@ -87,6 +87,7 @@ class Crossing:
     asked: frozenset[str] = frozenset()
     room: int | None = None
     cores: int = 1
+    turns: float = 1.0
 
     @property
     def wire(self) -> Link:

@@ -21,6 +21,10 @@ chunk every 73 us and take turns of 68 us, brought one every 90 to 104 us (two H
 runs there nine tenths came within 26 % of the larger of the two, within 19 % of this."""
 
 
+DISPATCH: Final = ".dispatch"
+"""How the locks of a process are called, behind the memory that it moves bytes in."""
+
+
 def wire_charges(crossing: Crossing, per_byte: float, moved: float = 1.0) -> dict[str, float]:
     """What a byte of the flow takes of its direction, and of the opposite one by interference.
 
@@ -144,7 +148,7 @@ def copy_stage(
     if crossing.pieces:
         return make()
     emulated = crossing.machine.emulated
-    figures = (crossing.host, shape, chunk, ring, dma, faults, emulated)
+    figures = (crossing.host, shape, chunk, ring, dma, faults, emulated, crossing.turns)
     return _pools.stage(figures, (table, crossing.machine.nodes), make)
 
 
@@ -174,9 +178,11 @@ def _copies(
         calls = sum(count for _, count in crossing.pieces)
         gather = calls * table.per_piece / packed_size(crossing)
 
-    longest = max(overhead, table.turn)
+    longest = max(overhead, table.turn * crossing.turns)
     # One worker by itself hands its lock to nobody, but to the thread of an emulated engine.
-    own = longest if crossing.machine.emulated else turn_among(workers, overhead, table.turn)
+    own = turn_among(workers, overhead, longest)
+    if crossing.machine.emulated:
+        own = longest
 
     def alone(length: int) -> float:
         return overhead + length * gather + length * per_byte
@@ -235,7 +241,7 @@ def dispatcher(crossing: Crossing) -> str:
         for name, node in crossing.machine.nodes.items()
         if isinstance(node, Ram) and name.rpartition(".")[0] == computer
     )
-    return f"{first}.dispatch"
+    return f"{first}{DISPATCH}"
 
 
 def ring_of(crossing: Crossing, shape: Shape) -> int:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from planner.machine.schema import Machine
 from planner.model.estimate import estimate
 from planner.results import Estimate
-from tests.helpers.machines import GB, many_gpus, two_gpus
+from tests.helpers.machines import GB, linked_gpus, many_gpus, two_gpus
 from tests.helpers.plans import load, plan_of, up
+
+MIB = 1 << 20
 
 
 def eight(**more: object) -> dict[str, object]:
@@ -52,6 +55,27 @@ def test_a_chain_is_as_fast_as_its_slowest_link() -> None:
         wire[way]["rate"] = wire[way]["curves"]["peer"]["rate"] = 5e9
     predicted = estimate(plan_of({"w": eight()}), type(many_gpus(1, 1)).model_validate(machine))
     assert predicted.makespan_s == pytest.approx(0.8, rel=0.05)
+
+
+def test_what_is_passed_on_takes_longer_at_the_locks() -> None:
+    # A turn of 300 us, and a third of one for each of two copies that follow: 500 us. The wire's
+    # 10 GB/s ask for chunks of 3 MB alone, and of 5 MB here, from eight workers and a cache that
+    # keeps rings small.
+    tree = linked_gpus(3, peer_rate=11e9).model_dump(mode="json", by_alias=True)
+    table = {"workers": [1, 8], "rings": [16 * MIB, 64 * MIB], "rates": [[2e9, 1e9], [16e9, 8e9]]}
+    tree["nodes"]["host0"]["copy"]["file"] = table | {"turn": 300e-6}
+    machine = Machine.model_validate(tree)
+    several = plan_of({"w": load(to=["gpu0", "gpu1", "gpu2"])})
+    predicted = estimate(several, machine)
+    assert {flow.schedule.fan for flow in predicted.flows} == {None, "chain"}
+    (root,) = [flow for flow in predicted.flows if flow.schedule.copy_of is None]
+    chunk = root.schedule.hops[0].chunk_bytes
+    alone = estimate(plan_of({"w": load()}), machine)
+    assert chunk > alone.flows[0].schedule.hops[0].chunk_bytes
+    # Its schedule says nothing of turns, and comes to the same.
+    chosen = {flow.name: flow.schedule for flow in predicted.flows}
+    again = estimate(several, machine, schedules=chosen)
+    assert again.makespan_s == pytest.approx(predicted.makespan_s, rel=1e-9)
 
 
 def test_shards_and_pinned_ways_are_read_by_each() -> None:

@@ -47,3 +47,45 @@ def test_a_crowded_lock_is_shared_by_workers() -> None:
     few, many = _steady(machine, (2, 6))
     assert many == pytest.approx(5.333, rel=0.02)
     assert few == pytest.approx(8.0, rel=0.02)
+
+
+def test_workers_of_several_flows_crowd_at_copies_and_locks() -> None:
+    # Eight workers copy 20 GB/s: a chunk of 1 MiB every 52 us. Where a turn takes as long both
+    # sums would allow 8,000 chunks in 0.42 s, and crowding at two equal ones costs 2^(1/4).
+    apart = 8000 * MIB / 20e9
+    turn = MIB / 20e9
+    assert max(_steady(_machine(turn / 10), (4, 4))) == pytest.approx(apart, rel=0.02)
+    assert _steady(_machine(turn), (4, 4)) == pytest.approx([apart * 2**0.25] * 2, rel=0.02)
+
+
+@pytest.mark.parametrize("turn", [20e-6, 75e-6, 200e-6])
+def test_flows_that_meet_find_shapes_for_locks_and_caches_that_they_share(turn: float) -> None:
+    """What is chosen for two is within a tenth of the best of many shapes that both have alike.
+
+    Twelve workers copy 40 GB/s into 32 MiB, and a ring of 128 MiB halves that.
+    """
+    tree = linked_gpus(2).model_dump(mode="json", by_alias=True)
+    tree["nodes"]["host0"] |= {"cores": 24, "cache": 64 * MIB}
+    for way in ("forward", "backward"):
+        for link in ("pcie0", "pcie1"):
+            tree["links"][link][way]["rate"] = 50e9
+            for curve in tree["links"][link][way]["curves"].values():
+                curve["rate"] = 50e9
+    rates = [[5e9, 2.5e9], [40e9, 20e9], [60e9, 30e9]]
+    table = {"workers": [1, 12, 24], "rings": [32 * MIB, 128 * MIB], "rates": rates, "turn": turn}
+    tree["nodes"]["host0"]["copy"]["memory"] = table
+    machine = Machine.model_validate(tree)
+    words = {"from": "host0", "size": 4000 * MIB, "memory": "pageable", "strategy": "staged"}
+
+    def span(**shape: int) -> float:
+        flows = {f"f{k}": words | {"to": f"gpu{k}", "route": ["host0", f"gpu{k}"]} for k in (0, 1)}
+        plan = Plan.model_validate({"flows": {name: flow | shape for name, flow in flows.items()}})
+        return max(flow.steady_s for flow in estimate(plan, machine).flows)
+
+    tried = [
+        span(chunk=chunk * MIB // 2, depth=depth, workers=workers)
+        for chunk in (1, 2, 3, 4, 8)
+        for depth in (1, 2)
+        for workers in (4, 8, 12)
+    ]
+    assert span() <= 1.1 * min(tried)
