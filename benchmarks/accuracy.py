@@ -113,6 +113,7 @@ class Series:
         by_interval = share > NOISY and self.interval is not None
         return {
             "plan": self.case.name,
+            "gpus": sorted({*self.case.gpus, *gpus_of(self.flow)}),
             "family": self.case.family,
             "flow": "makespan" if self.whole else self.flow.name,
             "strategy": strategy_of(self.flow),
@@ -155,6 +156,12 @@ def strategy_of(flow: FlowEstimate) -> str:
     schedule = flow.schedule
     ways = [part.hops for part in schedule.parts] or [schedule.hops]
     return " | ".join("+".join(hop.strategy for hop in hops) for hops in ways)
+
+
+def gpus_of(flow: FlowEstimate) -> set[str]:
+    """The GPUs that a flow meets on any of its ways."""
+    hops = [*flow.schedule.hops, *(hop for part in flow.schedule.parts for hop in part.hops)]
+    return {name for hop in hops for name in (hop.start, hop.end) if name.startswith("gpu")}
 
 
 def written(case: Case) -> dict[str, Any]:
@@ -353,9 +360,11 @@ def summary(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     steady = [p for p in points if not p["first_run"]]
     first = [p for p in points if p["first_run"]]
     strategies = dict.fromkeys(p["strategy"] for p in steady)
+    several = [p["error"] for p in steady if len(p["gpus"]) > 1]
     return {
         **distribution([p["error"] for p in steady]),
         "first_runs": distribution([p["error"] for p in first]),
+        "several_gpus": distribution(several),
         "floor": distribution([p["floor"] for p in steady if p["floor"] is not None]),
         "judged_by_interval": sum(p["judged"] == "interval" for p in steady),
         "all_as_points": distribution([abs(p["error_factor"] - 1) for p in steady]),
@@ -413,6 +422,8 @@ def measure(options: argparse.Namespace) -> Path:
     path = options.out or RESULTS / f"accuracy-{machine_label(machine)}.json"
     words = options.only.split(",")
     wanted = [c for c in cases(gpus, scale, cores) if any(word in c.family for word in words)]
+    if options.several_gpus:
+        wanted = [case for case in wanted if len(case.gpus) > 1 or case.split]
     device = open_backend(options.backend)
     with contextlib.closing(device), shared_files(machine, scale) as files:
         begun = perf_counter()
@@ -466,6 +477,8 @@ def show(result: Mapping[str, Any]) -> None:
 
     line("steady runs", found)
     line("first runs", found["first_runs"])
+    if "several_gpus" in found:  # older results lack it
+        line("steady runs that meet several GPUs", found["several_gpus"])
     line("floor: second pass against first", found["floor"])
     line("steady runs, none by its interval", found["all_as_points"])
     for name, row in found["by_strategy"].items():
@@ -482,6 +495,9 @@ def main() -> int:
     parser.add_argument("--scale", type=float, help="factor on every size")
     parser.add_argument(
         "--only", default="", metavar="WORDS", help="families with one of these (a,b) in the name"
+    )
+    parser.add_argument(
+        "--several-gpus", action="store_true", help="only plans that may meet two GPUs or more"
     )
     parser.add_argument("--document", action="store_true", help="write docs/accuracy.md")
     parser.add_argument(

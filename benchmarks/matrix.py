@@ -40,6 +40,15 @@ class Case:
     split: bool = False
     whole: bool = False
 
+    @property
+    def gpus(self) -> frozenset[str]:
+        """The GPUs at the ends of its flows, or pinned on their routes."""
+        found: set[str] = set()
+        for words in self.flows.values():
+            for end in (words["from"], words["to"], words.get("route", ())):
+                found.update([end] if isinstance(end, str) else end)
+        return frozenset(name for name in found if name.startswith("gpu"))
+
 
 class _Draw:
     """Sizes off the grid."""

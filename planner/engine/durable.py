@@ -14,6 +14,11 @@ from planner.errors import ExecutionError
 fsync = os.fsync
 
 
+def waits_for_disk(target: Place) -> bool:
+    """Whether a disk must have what came to the target."""
+    return isinstance(target, SinkPlace) and target.sink.durable
+
+
 def brought_to_disk(target: Place, flow: str, moved: Moved) -> Moved:
     """Wait until the disk has the file, where the plan asks for it; that time is the last stage's.
 
@@ -23,7 +28,7 @@ def brought_to_disk(target: Place, flow: str, moved: Moved) -> Moved:
         If the disk could not take it.
 
     """
-    if not isinstance(target, SinkPlace) or not target.sink.durable:
+    if not isinstance(target, SinkPlace) or not waits_for_disk(target):
         return moved
     start = perf_counter()
     try:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from planner.engine.awake import Waker
 from planner.engine.backends.base import Backend, Server
-from planner.engine.durable import brought_to_disk
+from planner.engine.durable import brought_to_disk, waits_for_disk
 from planner.engine.ends import THREADS, Ends, lead_of
 from planner.engine.flow_sample import FlowSample
 from planner.engine.in_place import MANAGED, InPlace
@@ -18,6 +18,7 @@ from planner.engine.lines import (
     all_hops,
     gpus_of,
     grouped,
+    map_files,
     near_gpu,
     only_movement,
     parted,
@@ -27,7 +28,7 @@ from planner.engine.lines import (
     with_copies,
     workers_of,
 )
-from planner.engine.memory import HostBuffer, Mapped, Mapping
+from planner.engine.memory import HostBuffer
 from planner.engine.pace import FREE, Pace
 from planner.engine.paid import between, merged, step_since
 from planner.engine.places import DevicePlace, HostPlace, MappedPlace, Place
@@ -118,18 +119,14 @@ class FlowRunner:
                 self.rewind()
                 self.refresh()
                 paused += perf_counter() - pause
-            for transfer in self.transfers:
-                setup += self._before(transfer)
-                moves.append(self._run(transfer))
-            if moves:
-                moves[-1] = self.in_place.after(self.transfers[-1], moves[-1])
-                moves[-1] = brought_to_disk(self.ends.target, self.schedule.flow, moves[-1])
+            left = self._move(setup, moves, pace.leave)
             self.done_bytes += self.schedule.size_bytes
             if turn == 0 and moves:
                 first_end = moves[-1].end
                 if fresh and not self.copies:
                     setup += between(begun, first_end, waited, setup, moves)
-            pace.leave()
+            if not left:
+                pace.leave()
         start = begun if setup or self.copied or not moves else moves[0].start
         end = moves[-1].end if moves else start
         if self.repeat > 1:
@@ -141,6 +138,24 @@ class FlowRunner:
         first_s = first_end - start + sum(step.duration_s for step in after)
         paid = merged([*setup, *after])
         return FlowSample(start, end, paid, steady, first_s, tuple(moves), self.repeat)
+
+    def _move(
+        self, setup: list[SetupStep], moves: list[Moved], leave: Callable[[], object]
+    ) -> bool:
+        """One repeat: what is missing for it, then all movements; returns whether it has left.
+
+        Where nothing follows the last byte, whoever waits for it hears at once.
+        """
+        more = self.copies or self.in_place.touches or waits_for_disk(self.ends.target)
+        early = bool(self.transfers) and not more
+        for transfer in self.transfers:
+            setup += self._before(transfer)
+            ends = early and transfer is self.transfers[-1]
+            moves.append(self._run(transfer, leave if ends else lambda: None))
+        if moves:
+            moves[-1] = self.in_place.after(self.transfers[-1], moves[-1])
+            moves[-1] = brought_to_disk(self.ends.target, self.schedule.flow, moves[-1])
+        return early
 
     def progress(self) -> int:
         """Bytes that have left their source in this sample."""
@@ -161,10 +176,10 @@ class FlowRunner:
         for copy in self.copies:
             copy.place.turn(turn)
 
-    def _run(self, transfer: Transfer) -> Moved:
+    def _run(self, transfer: Transfer, arrived: Callable[[], object]) -> Moved:
         """One movement; what it passed on to copies is noted there."""
         last = transfer is self.transfers[-1]
-        own, passed = parted(transfer.run(), len(self.copies) if last else 0)
+        own, passed = parted(transfer.run(arrived), len(self.copies) if last else 0)
         for copy, moved in zip(self.copies if last else [], passed, strict=True):
             copy.moves.append(moved)
         return own
@@ -266,16 +281,10 @@ class FlowRunner:
     def _map(self, place: MappedPlace, *, register: bool) -> SetupStep:
         """Map the files; register the mappings in place unless that is done chunk by chunk."""
         start = perf_counter()
-        maps = []
-        for source in place.ranges.sources:
-            if source.size_bytes:
-                one = Mapping(source.path, source.offset, source.size_bytes)
-                self.undo.callback(one.close)
-                if register:
-                    one.touch()
-                    self._register(one.region.address, one.region.size, read_only=True)
-                maps.append(one)
-        place.mapped = Mapped(maps)
+        for one in map_files(place, self.undo):
+            if register:
+                one.touch()
+                self._register(one.region.address, one.region.size, read_only=True)
         name = "map and register the file" if register else "map the file"
         return step_since(name, start, self.schedule.size_bytes)
 

@@ -134,6 +134,11 @@ class InPlace:
             source.buffer = self.backend.seen_by(source.gpu, target.buffer)
             self.ends.refill(source.buffer)
 
+    @property
+    def touches(self) -> bool:
+        """Whether a kernel reads what has come, which `after` does."""
+        return self.lane is not None
+
     def after(self, transfer: Transfer, moved: Moved) -> Moved:
         """Read from the GPU's own memory what the plan says that it uses; returns the later end."""
         target, source = transfer.line.target, transfer.line.source

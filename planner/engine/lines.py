@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from planner.engine.backends.base import Backend
 from planner.engine.files import FileRanges
 from planner.engine.measure import Interval
-from planner.engine.memory import HostBuffer
+from planner.engine.memory import HostBuffer, Mapped, Mapping
 from planner.engine.numa import cores_near, nodes
 from planner.engine.places import DevicePlace, FilePlace, HostPlace, MappedPlace, Place
 from planner.engine.route import Route, passed_on
@@ -152,6 +152,18 @@ def source_for(
     undo.callback(ranges.close)
     ranges.open(direct=direct)
     return FilePlace(ranges)
+
+
+def map_files(place: MappedPlace, undo: contextlib.ExitStack) -> list[Mapping]:
+    """Map the files of a place, which has them from then on; `undo` takes the mappings away."""
+    found = []
+    for source in place.ranges.sources:
+        if source.size_bytes:
+            one = Mapping(source.path, source.offset, source.size_bytes)
+            undo.callback(one.close)
+            found.append(one)
+    place.mapped = Mapped(found)
+    return found
 
 
 def _registers(transfer: Transfer) -> bool:

@@ -1,10 +1,10 @@
 """The choice where flows meet: a local search, scored by the simulation of the whole plan.
 
-Every flow brings a few arrangements: its best ways, with fewer workers and smaller rings too (a
-shared cache and a shared copy stage like those), a split over several routes, and copies from
-where the bytes are already. Few combinations are all tried; else the search starts from what each
-would do alone and changes one flow, all copies of one flow, or two flows at a time while that
-helps. It goes through the flows by name, so the order of keys in a plan changes nothing.
+Every flow brings a few arrangements: its best ways, with fewer workers and smaller rings too
+(shared caches and copies like those), a split over several routes, and copies from where the bytes
+are. Few combinations are all tried; else the search starts from what each would do alone and
+changes one flow, all copies of one flow, or two at a time while that helps. In the end all rings go
+from shape to shape together. By name, so the order of keys in a plan changes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from planner.model.choose import decide
 from planner.model.compose import Composition, compose
 from planner.model.held import pinned_by_tool
 from planner.model.needs import Demand, pinned_budget
-from planner.model.options import distinct, other_ways, smaller
+from planner.model.options import alike, distinct, other_ways, smaller
 from planner.model.paced import paced, rate_of
 from planner.model.ways import routes_of
 from planner.model.why_not import shared_instead, split_instead, told_once
@@ -34,6 +34,8 @@ ALL = 256
 """Combinations up to which all are tried: as many simulations as the search would take."""
 FEW = 8
 """Flows up to which changes of two at a time are tried as well."""
+STEPS = 6
+"""Steps from shape to shape that all rings take together, at the most."""
 MOST_FLOWS = 24_000
 """Flows simulated in the search at the most, about two seconds; then the best so far is taken."""
 BETTER = 1 - 1e-9
@@ -176,21 +178,29 @@ class _Search:
         """Look for something better than what each would do alone, where flows meet at all."""
         if not self._meet():
             return
-        for i in self.order:
-            if self.demands[i].need.name in self.fixed:
-                continue
+        machine = self.topology.machine
+        free = [i for i in self.order if self.demands[i].need.name not in self.fixed]
+        for i in free:
             for candidate in [a.candidate for a in self.options[i] if len(a.lanes) == 1][:2]:
-                need, machine = self.demands[i].need, self.topology.machine
-                self.options[i] += smaller(machine, need, candidate)
+                self.options[i] += smaller(machine, self.demands[i].need, candidate)
             self.options[i] = distinct(self._in_pace(i))
+        self._search()
+        free = [i for i in free if rate_of(self.plan, self.demands[i].flow) is None]
+        for _ in range(STEPS if len(self.demands) <= FEW else 0):
+            rings = {i: self.present[i] for i in free if not self._in_fan(i)}
+            if not self._improve(alike(machine, rings)):
+                break
+
+    def _search(self) -> None:
+        """Try all combinations of the options, or change them while that helps."""
         moves = self._fans()
         if not moves and math.prod(len(o) for o in self.options) <= ALL:
             self._try_all()
-            return
-        while self._improve(self._joint(moves)) or self._improve(self._single()):
-            pass
-        if len(self.demands) <= FEW:
-            self._improve(self._pairs())
+        else:
+            while self._improve(self._joint(moves)) or self._improve(self._single()):
+                pass
+            if len(self.demands) <= FEW:
+                self._improve(self._pairs())
 
     def _meet(self) -> bool:
         """Whether two flows, or several members of one, use a resource at all."""

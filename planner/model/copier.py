@@ -15,11 +15,16 @@ from typing import Final
 
 from planner.machine.schema import Hbm, Ram
 from planner.model.movement import Movement
+from planner.model.one_slot import together
 from planner.model.strategies import Shape
-from planner.model.strategies.servers import DISPATCH, crowded
+from planner.model.strategies.servers import DISPATCH
 
 COPY: Final = ".copy"
 """How the copying workers of a host are called, behind its name."""
+CROWD: Final = 8.0
+"""Power in which copies and turns of several flows add up; those of one flow cost each other more
+(`servers.CROWD`). Two cached loads, bounds and what was measured, us a chunk: copies 115 and turns
+75, 115; 55 and 75, 75; 70 and 75, 88; 51 and 51, 51 (two machines of two H200s, 2026-11-30)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +98,9 @@ class Copier:
         What one flow's workers lose by crowding is in its own pace; of several flows only the sums
         of copies and of turns are shared, and those would do side by side what they cannot.
         """
-        copying, turns = self.own * factor, self.turns
-        longest = max(copying, turns)
-        return crowded(copying, turns) / longest if longest > 0 else 1.0
+        bounds = self.own * factor, self.turns
+        longest = max(bounds)
+        return together(bounds, CROWD) / longest if longest > 0 else 1.0
 
     def among(self, workers: int, ring: int) -> tuple[float, float]:
         """Factor of the charge, and seconds per byte of its own workers, among all these."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from planner.machine.schema import Machine
 from planner.model.arrange import Arrangement, Lane, alone
 from planner.model.choose import Candidate, Decision, evaluate, setup_of
 from planner.model.need import Need
-from planner.model.shapes import CACHE_SHARE
+from planner.model.shapes import CACHE_SHARE, CHUNKS, WORKERS
+from planner.model.strategies import Shape
 from planner.model.ways import Way
 
 BEST_WAYS = 4
@@ -74,6 +75,60 @@ def _seldom_at_the_locks(
         steady = sum(m.seconds(s) for m, s in zip(way.movements, found.shapes, strict=True))
         setup = setup_of(machine, need, way, found.shapes)
         yield Arrangement((Lane(need, Candidate(way, found.shapes, steady, setup)),))
+
+
+def alike(machine: Machine, present: Mapping[int, Arrangement]) -> Iterator[dict[int, Arrangement]]:
+    """One shape for all rings that workers fill or empty: one of theirs, or a step from it.
+
+    What is best for each alone need not be for locks and caches that they share.
+    """
+    rings = {i: one for i, one in present.items() if _has_ring(one)}
+    if len(rings) < 2:
+        return
+    shapes = sorted({one.candidate.shapes[0] for one in rings.values()}, key=repr)
+    for shape in dict.fromkeys(near for one in shapes for near in _around(one)):
+        move: dict[int, Arrangement] = {}
+        for i, one in rings.items():
+            found = _reshaped(machine, one, shape)
+            if found is not None:
+                move[i] = found
+        if len(move) == len(rings):
+            yield move
+
+
+def _has_ring(arrangement: Arrangement) -> bool:
+    """Whether it is one movement through a ring that workers fill or empty."""
+    lanes = arrangement.lanes
+    movements = lanes[0].movements if len(lanes) == 1 else ()
+    return len(movements) == 1 and movements[0].has_ring and movements[0].has_pool
+
+
+def _around(shape: Shape) -> Iterator[Shape]:
+    """The shape, and those with the next chunk or number of workers either way."""
+    yield shape
+    for chunk in _beside(CHUNKS, shape.chunk):
+        yield replace(shape, chunk=chunk)
+    for workers in _beside(WORKERS, shape.workers):
+        yield replace(shape, workers=workers)
+
+
+def _beside(grid: Sequence[int], value: int) -> list[int]:
+    """The values of a grid on either side of one."""
+    lower = [one for one in grid if one < value]
+    higher = [one for one in grid if one > value]
+    return lower[-1:] + higher[:1]
+
+
+def _reshaped(machine: Machine, arrangement: Arrangement, shape: Shape) -> Arrangement | None:
+    """The same way in another shape, `None` where the plan or its budgets do not allow that."""
+    need, way = arrangement.lanes[0].need, arrangement.candidate.way
+    pins = need.pins
+    asked = replace(pins, chunk=shape.chunk, depth=shape.depth, workers=shape.workers)
+    kept = ((pins.chunk, shape.chunk), (pins.depth, shape.depth), (pins.workers, shape.workers))
+    if shape.workers > need.cores or any(pin not in (None, value) for pin, value in kept):
+        return None
+    found = evaluate(machine, replace(need, pins=asked), way)
+    return None if isinstance(found, str) else Arrangement((Lane(need, found),))
 
 
 def distinct(options: Sequence[Arrangement]) -> list[Arrangement]:

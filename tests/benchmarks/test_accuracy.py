@@ -85,6 +85,7 @@ def point(**given: Any) -> dict[str, Any]:
         "plan": "h2d pinned 1",
         "family": "h2d pinned",
         "flow": "move",
+        "gpus": ["gpu0"],
         "strategy": "pinned",
         "size_bytes": 50_000_001,
         "chunk_bytes": 50_000_001,
@@ -120,9 +121,11 @@ def result(points: list[dict[str, Any]]) -> dict[str, Any]:
 def test_a_summary_counts_steady_and_first_runs_apart() -> None:
     steady = [point(error=e, error_factor=1 - e) for e in (0.01, 0.02, 0.12)]
     noisy = point(error=0.0, error_factor=1.5, judged="interval", strategy="pageable")
+    noisy |= {"gpus": ["gpu0", "gpu1"]}
     found = summary([*steady, noisy, point(first_run=True, error=0.3, error_factor=1.3)])
     # Steady errors 0, 1, 2, 12 %: median 1.5; p90 at 0.9 x 3 = 2.7, so 2 + 0.7 x (12 - 2) = 9 %.
     assert found["points"] == 4
+    assert found["several_gpus"] == {"points": 1, "median": 0.0, "p90": 0.0, "worst": 0.0}
     assert found["median"] == pytest.approx(0.015)
     assert found["p90"] == pytest.approx(0.09)
     assert found["worst"] == pytest.approx(0.12)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from planner.engine import files, transfer
+from planner.engine import files, pace, part, transfer
 from planner.engine.execute import execute
 from planner.engine.ops import DMA
 from planner.engine.strategies.base import Hands, Operation
@@ -57,6 +58,26 @@ def test_every_copy_has_every_byte(fan: Fan, gpus: int, size: int) -> None:
     # Later copies arrive after what they are taken from, and count from the same beginning.
     assert all(flow.steady_s >= 0 for flow in run.flows)
     assert all(flow.first_s >= first.hops[0].busy_s for flow in run.flows)
+
+
+def test_a_copy_of_all_begins_before_the_log_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    happened = []
+    end, read = pace.Turns.end, part.Part.intervals
+
+    def ended(self: pace.Turns, label: str, count: int = 1) -> None:
+        if count == 1:  # a repeat; at the very end whoever waits is let go for good
+            happened.append(f"{label} ends")
+        end(self, label, count)
+
+    def reading(self: part.Part) -> Iterator[object]:
+        happened.append("log")
+        return read(self)
+
+    monkeypatch.setattr(pace.Turns, "end", ended)
+    monkeypatch.setattr(part.Part, "intervals", reading)
+    run_fan("tree", 21 * CHUNK + 17, 2, samples=1)
+    assert happened[0] == "w[gpu0] ends"
+    assert Counter(happened) == {"log": 2, "w[gpu0] ends": 1, "w[gpu1] ends": 1}
 
 
 @pytest.mark.parametrize("fan", ["tree", "chain"])
