@@ -48,7 +48,12 @@ def acts(
     for name, arrangement in arranged.items():
         chained = arrangement.fan == "chain"
         found[name] = [] if chained else _acts(arrangement)
+        if arrangement.handed and found[name]:
+            first = found[name][0]
+            found[name][0] = replace(first, lead=first.lead + arrangement.handed)
     for name, behind in _chains(arranged).items():
+        main = arranged[name].main.passing_on(len(behind))
+        found[name] = _acts(replace(arranged[name], lanes=(main,)))
         last = found[name][-1]
         stages = [_copy(arranged[copy].main) for copy in behind]
         track = replace(last.tracks[0], stages=(*last.tracks[0].stages, *stages))

@@ -34,6 +34,10 @@ FOLLOWED: Final = 1 / 3
 calls (a copy, an event, two waits) take some 25 us under the locks where a whole turn takes 75:
 chunks that were passed on came every 102 us, others every 77 to 84 (14 workers, 4 MiB, two H200s,
 measured 2026-11-30)."""
+HANDED_S: Final = 0.25e-3
+"""Seconds between the end of what a tree's copy is taken from and the copy's own beginning: the
+thread that waits for it wakes and gets its worker going (0.25 to 0.26 ms for 100 to 450 MB, two
+H200s, measured 2026-11-30)."""
 
 
 def turns_of(copies: int) -> float:
@@ -63,18 +67,18 @@ class Lane:
             return (streamed(first, movements[1:], shapes[0], max(leads) - leads[0]),)
         return tuple(fluid(m, s, rough=self.rough) for m, s in zip(movements, shapes, strict=True))
 
-    def passing_on(self, copies: int) -> tuple[Fluid, ...]:
-        """The fluids where so many copies follow each chunk from GPU to GPU."""
+    def passing_on(self, copies: int) -> Lane:
+        """The lane where so many copies follow each chunk from GPU to GPU."""
         if copies not in self._passing:
             way = self.candidate.way
             crossings = tuple(replace(c, turns=turns_of(copies)) for c in way.crossings)
             candidate = replace(self.candidate, way=Way(crossings, way.strategies))
-            self._passing[copies] = replace(self, candidate=candidate).fluids
+            self._passing[copies] = replace(self, candidate=candidate)
         return self._passing[copies]
 
     @cached_property
-    def _passing(self) -> dict[int, tuple[Fluid, ...]]:
-        return {0: self.fluids}
+    def _passing(self) -> dict[int, Lane]:
+        return {0: self}
 
     @cached_property
     def each(self) -> tuple[Fluid, ...]:
@@ -136,6 +140,11 @@ class Arrangement:
     fan: Fan | None = None
     behind: str | None = None
     reason: str = ""
+
+    @property
+    def handed(self) -> float:
+        """Seconds that it begins later than what it is taken from ends."""
+        return HANDED_S if self.fan == "tree" else 0.0
 
     @property
     def main(self) -> Lane:

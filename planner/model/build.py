@@ -198,7 +198,7 @@ def _moves(
     arrangement: Arrangement, lane: int, chained: Sequence[Arrangement]
 ) -> tuple[Fluid, ...]:
     """The fluids of a lane. What copies of it take chunk by chunk is taken with its own bytes."""
-    own = arrangement.lanes[lane].passing_on(len(chained))
+    own = arrangement.lanes[lane].passing_on(len(chained)).fluids
     if len(arrangement.lanes) > 1:
         own = tuple(uneven_end(moves, arrangement.unevenness) for moves in own)
     if arrangement.fan == "chain":  # its bytes are counted where they come from
@@ -206,6 +206,9 @@ def _moves(
         copy = main.fluids[0]  # and the last chunk arrives one copy later; its engine is awake then
         awake = copy.delay - main.movements[0].lead(main.candidate.shapes[0])
         return (waits(max(0.0, awake) + sum(copy.holds.values())),)
+    if arrangement.handed and own:
+        late = own[0].delay + arrangement.handed
+        return (replace(own[0], delay=late, total=own[0].total + arrangement.handed), *own[1:])
     if not chained or not own:
         return own
     return (*own[:-1], _passing_on(own[-1], [c.main.fluids[0] for c in chained]))

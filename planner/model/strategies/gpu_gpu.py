@@ -96,11 +96,14 @@ def _relay(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
         return (dma(crossing, curve, shape),)
     stage = dma(without_pieces(crossing), curve, shape)
     served, least = stage.seconds, RELAYED * crossing.ram.issue
+    # The engine is free meanwhile, and a chunk by itself arrives as early as ever.
+    idle = max(0.0, least - served(min(shape.chunk, max(1, crossing.size))))
 
     def seconds(length: int) -> float:
         return max(served(length), least)
 
-    return (replace(stage, seconds=seconds, lag=stage.lag + 2 * crossing.ram.issue),)
+    lag = max(0.0, stage.lag + 2 * crossing.ram.issue - idle)
+    return (replace(stage, seconds=seconds, lag=lag),)
 
 
 def _no_local(crossing: Crossing) -> str | None:
