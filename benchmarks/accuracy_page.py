@@ -102,6 +102,8 @@ def _table(summary: Mapping[str, Any], steady: Sequence[Point]) -> list[str]:
         ("steady runs, none judged by its interval", summary["all_as_points"]),
         ("first runs, none judged by its interval", summary["first_runs_as_points"]),
     ]
+    if summary.get("several_gpus", {}).get("points"):
+        rows.insert(1, ("steady runs that meet several GPUs", summary["several_gpus"]))
     lines = [
         "| | points | median | p90 | worst | worst factor |",
         "| --- | --- | --- | --- | --- | --- |",
