@@ -145,6 +145,7 @@ class Arena:
             Cell(("setup", "workers", 1), one.started, waits=True),
             Cell(("setup", "lane", one.size), one.opened, waits=True),
             Cell(("setup", "ready_ring", ring.size), ring.ready, waits=True),
+            Cell(("setup", "ring", ring.size), ring.registered, waits=True),
         ]
 
     def refinement(self) -> copies.Refinement:

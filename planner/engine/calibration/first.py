@@ -24,7 +24,7 @@ from planner.engine.places import DevicePlace, HostPlace, Place
 from planner.engine.verify import from_pattern
 from planner.engine.waits import Stop
 from planner.machine.schema import Hbm, Machine
-from planner.model.movement import LANES, READY, START
+from planner.model.movement import LANES, READY, REGISTER, START
 from planner.model.strategies import Shape
 from planner.results import FlowSchedule, Hop
 
@@ -83,6 +83,10 @@ class First:
     def started(self) -> float:
         """Seconds in which its worker is started."""
         return self._step(START)
+
+    def registered(self) -> float:
+        """Seconds in which its ring is registered."""
+        return self._step(REGISTER)
 
     def opened(self) -> float:
         """Seconds in which its lane is opened."""

@@ -36,6 +36,10 @@ def setup_of(cells: Sequence[Cell]) -> Setup:
         rates["unregister"] = _rate(size, (undone or 0.0) - release)
     if "touch" in seen and (pinned := seen["touch"][2]) is not None:
         rates["register_ring"] = _rate(seen["touch"][0], pinned - min(latency, pinned / 2))
+    if "ring" in seen and "register_ring" in rates:
+        # Among the other steps of a flow the call's own part is longer than many times in a row.
+        size, found, _ = seen["ring"]
+        latency = max(latency, found.median - size / rates["register_ring"])
     allocation, _ = _calls(own, "host_alloc")
     if "host_alloc" in seen:
         size, found, _ = seen["host_alloc"]

@@ -150,6 +150,20 @@ def test_setup_is_made_of_its_cells() -> None:
     assert setup.setup_of([]).register_rate is None
 
 
+def test_a_ring_is_registered_among_other_steps() -> None:
+    size = 256 * MIB
+    rows = [
+        _cell("setup", "touch", size, value=0.05, also=0.0051),
+        _cell("setup", "register", 4096, value=0.0001, also=0.00002),
+    ]
+    # Many calls in a row take 0.1 ms each; a flow takes 0.5 ms for 8 MiB, of which the rate of a
+    # ring, 256 MiB in 5 ms, makes a 32nd of 5 ms.
+    slow = setup.setup_of([*rows, _cell("setup", "ring", 8 * MIB, value=0.0005)])
+    assert slow.register_latency == pytest.approx(0.0005 - 0.005 / 32)
+    quick = setup.setup_of([*rows, _cell("setup", "ring", 8 * MIB, value=0.0002)])
+    assert quick.register_latency == pytest.approx(0.0001)
+
+
 def _readers(name: str, count: int, size: int, *rates: float) -> Cell:
     return Cell(("disk", name, "readers", count, size), None, is_rate=True, clean=list(rates))
 
