@@ -116,8 +116,9 @@ def play(
 ) -> Composition:
     """One simulation, with `repeats` of those that repeat more often."""
     made = build(plan, machine, demands, arrangements, repeats)
-    names, result, _, rounds = _settle(made, machine, _budgets(plan, demands))
-    summary = _summary(plan, made, names, result, len(demands))
+    names, result, corrections, rounds = _settle(made, machine, _budgets(plan, demands))
+    holders = _holders(made, names, result, corrections)
+    summary = _summary(plan, made, names, holders, result, len(demands))
     return replace(summary, flows=rounds * len(made.specs))
 
 
@@ -132,7 +133,8 @@ def followed(
     caps = _budgets(plan, demands)
     _, _, corrections, _ = _settle(made, machine, caps)
     names, result = _simulate(made, machine, corrections, caps, record=True)
-    return made, result, _summary(plan, made, names, result, len(demands))
+    holders = _holders(made, names, result, corrections)
+    return made, result, _summary(plan, made, names, holders, result, len(demands))
 
 
 def _settle(
@@ -219,15 +221,39 @@ def _corrected(spec: Spec, corrections: Corrections) -> Fluid:
     return moves
 
 
+def _holders(
+    made: Build, names: Sequence[str], result: FluidResult, corrections: Corrections
+) -> list[str | None]:
+    """What held each flow of the simulation down, `None` where that was its own pace alone.
+
+    A pace that others' copies have slowed down is the host's copying.
+    """
+    found: list[str | None] = []
+    for spec, held in zip(made.specs, result.bottleneck, strict=True):
+        slower = corrections.copies.get((spec.job, spec.lane, spec.step))
+        if held >= 0:
+            found.append(names[held])
+        elif spec.kind == "move" and slower is not None and slower.rate < spec.moves.cap:
+            found.append(slower.resource)
+        else:
+            found.append(None)
+    return found
+
+
 def _summary(
-    plan: Plan, made: Build, names: tuple[str, ...], result: FluidResult, count: int
+    plan: Plan,
+    made: Build,
+    names: tuple[str, ...],
+    holders: Sequence[str | None],
+    result: FluidResult,
+    count: int,
 ) -> Composition:
     blocks = Cover(
         (result.begin[i], result.finish[i])
         for i, spec in enumerate(made.specs)
         if spec.kind == "compute"
     )
-    parts = [_part(made, job, names, result, blocks) for job in made.jobs]
+    parts = [_part(made, job, holders, result, blocks) for job in made.jobs]
     return Composition(
         tuple(parts[made.demand_job[i]] for i in range(count)),
         tuple(parts[made.compute_job[name]] for name in plan.compute),
@@ -239,11 +265,11 @@ def _summary(
 
 
 def _part(
-    made: Build, job: Job, names: tuple[str, ...], result: FluidResult, blocks: Cover
+    made: Build, job: Job, holders: Sequence[str | None], result: FluidResult, blocks: Cover
 ) -> Part:
     moving = exposed = 0.0
     lanes: dict[int, float] = {}
-    held: dict[int, float] = {}
+    held: dict[str, float] = {}
     for heads, flows, tail in zip(job.heads, job.flows, job.tails, strict=True):
         start = min((result.ready[i] for i in heads), default=result.finish[tail])
         end = result.finish[tail]
@@ -251,10 +277,11 @@ def _part(
         exposed += blocks.exposed(start, end)
         for i in flows:
             spent = result.finish[i] - result.begin[i]
-            held[result.bottleneck[i]] = held.get(result.bottleneck[i], 0.0) + spent
+            holder = holders[i] or ""  # its own pace comes first by name
+            held[holder] = held.get(holder, 0.0) + spent
             lane = made.specs[i].lane
             lanes[lane] = lanes.get(lane, 0.0) + result.finish[i] - result.ready[i]
-    longest = max(sorted(held), key=lambda i: held[i], default=-1)
+    longest = max(sorted(held), key=lambda name: held[name], default="")
     return Part(
         job.name,
         result.ready[job.setup],
@@ -262,7 +289,7 @@ def _part(
         result.finish[job.tails[-1]],
         moving,
         exposed,
-        names[longest] if longest >= 0 else None,
+        longest or None,
         tuple(result.finish[i] for i in job.tails),
         tuple(lanes[k] for k in sorted(lanes)),
     )

@@ -23,7 +23,7 @@ from planner.model.choose import decide
 from planner.model.compose import Composition, compose
 from planner.model.held import pinned_by_tool
 from planner.model.needs import Demand, pinned_budget
-from planner.model.options import alike, distinct, other_ways, smaller
+from planner.model.options import alike, distinct, other_ways, single_way, smaller
 from planner.model.paced import paced, rate_of
 from planner.model.ways import routes_of
 from planner.model.why_not import shared_instead, split_instead, told_once
@@ -226,7 +226,7 @@ class _Search:
                 continue
             where = {d.need.name: i for i, d in zip(indices, group, strict=True)}
             best = {name: self.options[i][0] for name, i in where.items()}
-            single = {name: _single_way(self.options[i]) for name, i in where.items()}
+            single = {name: single_way(self.options[i]) for name, i in where.items()}
             for first in [best] if best == single else [best, single]:
                 kinds = fans(self.topology, group, first, self.only).values()
                 found += [{where[name]: a for name, a in kind.items()} for kind in kinds]
@@ -321,8 +321,7 @@ class _Search:
         demand, taken = self.demands[i], self.present[i]
         if self.brief:
             return Chosen(demand, taken)
-        rejected = self.rejected.get(i, ())
-        first = self.options[i][0]
+        rejected, first = self.rejected.get(i, ()), self.options[i][0]
         if taken is not first:
             rejected = (shared_instead(first, taken, demand), *rejected)
             mine = taken.candidate.way
@@ -330,11 +329,6 @@ class _Search:
                 r for r in rejected if (r.strategies, r.route) != (mine.names, mine.places)
             )
         return Chosen(demand, taken, told_once(rejected))
-
-
-def _single_way(options: Sequence[Arrangement]) -> Arrangement:
-    """The best arrangement with one way only."""
-    return next((a for a in options if len(a.lanes) == 1), options[0])
 
 
 def _better(score: Score, present: Score) -> bool:

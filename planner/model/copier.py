@@ -31,14 +31,15 @@ CROWD: Final = 8.0
 class Slower:
     """What others make of a copier's copies.
 
-    `factor` is by how much a byte takes longer of the host's copies, `rate` what its own workers
-    can copy then, and `crowding` by how much both copies and turns at the locks take longer on top,
-    as workers of several flows crowd there.
+    `factor` is by how much a byte takes longer of the host's copies (the `resource`), `rate` what
+    its own workers copy then, and `crowding` by how much both copies and turns at the locks take
+    longer on top, as workers of several flows crowd there.
     """
 
     factor: float
     rate: float
     crowding: float = 1.0
+    resource: str = ""
 
     def of(self, charges: Mapping[str, float]) -> dict[str, float]:
         """The charges of a byte, by resource, as they are among those others."""

@@ -131,6 +131,11 @@ def _reshaped(machine: Machine, arrangement: Arrangement, shape: Shape) -> Arran
     return None if isinstance(found, str) else Arrangement((Lane(need, found),))
 
 
+def single_way(options: Sequence[Arrangement]) -> Arrangement:
+    """The best arrangement with one way only."""
+    return next((a for a in options if len(a.lanes) == 1), options[0])
+
+
 def distinct(options: Sequence[Arrangement]) -> list[Arrangement]:
     """Each way with each shape once, in order."""
     found: dict[object, Arrangement] = {}

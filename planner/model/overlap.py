@@ -77,15 +77,18 @@ def _copies(
 ) -> dict[Key, Slower]:
     """What others do to each copier: means over its own time."""
     found: dict[Key, Slower] = {}
+    caps = {(s.job, s.lane, s.step): s.moves.cap for s in made.specs if s.kind == "move"}
     for copiers in _copiers(made, machine, sorted(spans)).values():
         if len(copiers) == 1 and next(iter(copiers.values())).times == 1:
             continue
-        found |= _swept(copiers, spans)
+        found |= _swept(copiers, spans, caps)
     return found
 
 
 def _swept(
-    copiers: Mapping[Key, Copier], spans: Mapping[Key, Sequence[tuple[float, float]]]
+    copiers: Mapping[Key, Copier],
+    spans: Mapping[Key, Sequence[tuple[float, float]]],
+    caps: Mapping[Key, float],
 ) -> dict[Key, Slower]:
     changes = sorted(
         (time, turn, key)
@@ -103,25 +106,51 @@ def _swept(
             active.pop(key, None)
         if then <= now or not active:
             continue
-        workers = sum(c.times * c.workers for c in active.values())
-        ring = sum(c.times * c.ring for c in active.values())
-        several = sum(c.times for c in active.values() if c.workers) > 1
-        for name, copier in active.items():
-            factor, own = copier.among(workers, ring)
+        for name, (factor, own, crowding) in _together(active, caps).items():
             row = sums[name]
             row[0] += then - now
             row[1] += (then - now) * factor
             row[2] += (then - now) * own
-            row[3] += (then - now) * (copier.crowding(factor) if several else 1.0)
+            row[3] += (then - now) * crowding
     return {
         key: Slower(
             round(row[1] / row[0], 9),
             row[0] / row[2] if row[2] > 0 else float("inf"),
             round(row[3] / row[0], 9),
+            copiers[key].resource,
         )
         for key, row in sums.items()
         if row[0] > 0 and max(abs(row[1] - row[0]), row[3] - row[0]) > 1e-12 * row[0]
     }
+
+
+def _together(
+    active: Mapping[Key, Copier], caps: Mapping[Key, float]
+) -> dict[Key, tuple[float, float, float]]:
+    """Of each that copies now: factor of its charge, seconds a byte of its workers, crowding.
+
+    Workers are equal: where all together want more than the host copies, each flow has the part of
+    its workers, and more only of what others cannot take.
+    """
+    workers = sum(c.times * c.workers for c in active.values())
+    ring = sum(c.times * c.ring for c in active.values())
+    several = sum(c.times for c in active.values() if c.workers) > 1
+    found, wanted = {}, 0.0
+    for key, copier in active.items():
+        factor, own = copier.among(workers, ring)
+        crowding = copier.crowding(factor) if several else 1.0
+        found[key] = factor, own, crowding
+        wanted += copier.times * caps[key] * copier.own * factor * crowding
+    if not several or wanted <= 1:
+        return found
+    for key, copier in active.items():
+        factor, own, crowding = found[key]
+        charge = copier.own * factor * crowding
+        if copier.workers:
+            left = 1 - (wanted - caps[key] * charge)
+            part = max(copier.workers / workers, left)
+            found[key] = factor, max(own, charge / part), crowding
+    return found
 
 
 def _delays(made: Build, spans: Mapping[Key, Sequence[tuple[float, float]]]) -> dict[Key, float]:

@@ -7,6 +7,7 @@ import pytest
 from planner.machine.schema import Machine
 from planner.model.estimate import estimate
 from planner.plan.schema import Plan
+from planner.results import Estimate
 from tests.helpers.machines import linked_gpus
 
 MIB = 1 << 20
@@ -77,10 +78,13 @@ def test_flows_that_meet_find_shapes_for_locks_and_caches_that_they_share(turn: 
     machine = Machine.model_validate(tree)
     words = {"from": "host0", "size": 4000 * MIB, "memory": "pageable", "strategy": "staged"}
 
-    def span(**shape: int) -> float:
+    def planned(**shape: int) -> Estimate:
         flows = {f"f{k}": words | {"to": f"gpu{k}", "route": ["host0", f"gpu{k}"]} for k in (0, 1)}
         plan = Plan.model_validate({"flows": {name: flow | shape for name, flow in flows.items()}})
-        return max(flow.steady_s for flow in estimate(plan, machine).flows)
+        return estimate(plan, machine)
+
+    def span(**shape: int) -> float:
+        return max(flow.steady_s for flow in planned(**shape).flows)
 
     tried = [
         span(chunk=chunk * MIB, depth=depth, workers=workers)
@@ -89,3 +93,5 @@ def test_flows_that_meet_find_shapes_for_locks_and_caches_that_they_share(turn: 
         for workers in (4, 8, 12)
     ]
     assert span() <= 1.1 * min(tried)
+    hops = [flow.schedule.hops[0] for flow in planned().flows]
+    assert len({(hop.chunk_bytes, hop.depth, hop.workers) for hop in hops}) == 1
