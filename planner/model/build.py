@@ -138,6 +138,9 @@ def _add_demand(
     capped: _Capped,
 ) -> None:
     need = demand.need
+    if chained:
+        lanes = tuple(lane.passing_on(len(chained)) for lane in arrangement.lanes)
+        arrangement = replace(arrangement, lanes=lanes)
     job = Job(
         need.name,
         demand.flow,
@@ -198,7 +201,7 @@ def _moves(
     arrangement: Arrangement, lane: int, chained: Sequence[Arrangement]
 ) -> tuple[Fluid, ...]:
     """The fluids of a lane. What copies of it take chunk by chunk is taken with its own bytes."""
-    own = arrangement.lanes[lane].passing_on(len(chained)).fluids
+    own = arrangement.lanes[lane].fluids
     if len(arrangement.lanes) > 1:
         own = tuple(uneven_end(moves, arrangement.unevenness) for moves in own)
     if arrangement.fan == "chain":  # its bytes are counted where they come from

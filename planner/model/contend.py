@@ -37,7 +37,9 @@ FEW = 8
 STEPS = 6
 """Steps from shape to shape that all rings take together, at the most."""
 MOST_FLOWS = 24_000
-"""Flows simulated in the search at the most, about two seconds; then the best so far is taken."""
+"""Flows simulated in the search at the most, a few seconds; then the best so far is taken."""
+MOST_ALIKE = 2_000
+"""The same of the steps that all rings take together."""
 BETTER = 1 - 1e-9
 """A change must gain more than rounding."""
 
@@ -118,7 +120,7 @@ class _Search:
             self._first(i)
         self.tight = may_overflow(topology.machine, demands)
         self.present = [options[0] for options in self.options]
-        self.played = 0
+        self.played, self.most = 0, MOST_FLOWS
         self.composed = self._play(self.present)
         self.score = self._score(self.present, self.composed)
 
@@ -136,17 +138,15 @@ class _Search:
         if not self.single_ways and len(routes_of(self.topology, demand.need)) > 1:
             self._split(i, single)
         self.options[i] += other_ways(demand.need, decision)
-        if demand.priority < max(other.priority for other in self.demands):
-            machine = self.topology.machine
-            self.options[i] = [yielding(machine, option) for option in self.options[i]]
-        self.options[i] = self._in_pace(i)
+        self.options[i] = [self._suited(demand, option) for option in self.options[i]]
 
-    def _in_pace(self, i: int) -> list[Arrangement]:
-        """The options with chunks that suit the flow's cap, where it has one."""
-        rate = rate_of(self.plan, self.demands[i].flow)
-        if rate is None:
-            return self.options[i]
-        return [paced(self.topology.machine, option, rate) for option in self.options[i]]
+    def _suited(self, demand: Demand, option: Arrangement) -> Arrangement:
+        """An option with chunks that suit the flow's class and its cap, where it has one."""
+        machine = self.topology.machine
+        if demand.priority < max(other.priority for other in self.demands):
+            option = yielding(machine, option)
+        rate = rate_of(self.plan, demand.flow)
+        return option if rate is None else paced(machine, option, rate)
 
     def _split(self, i: int, single: Arrangement) -> None:
         """Put a split over several routes in front of the best single way, where it is faster."""
@@ -181,11 +181,13 @@ class _Search:
         machine = self.topology.machine
         free = [i for i in self.order if self.demands[i].need.name not in self.fixed]
         for i in free:
+            demand = self.demands[i]
             for candidate in [a.candidate for a in self.options[i] if len(a.lanes) == 1][:2]:
-                self.options[i] += smaller(machine, self.demands[i].need, candidate)
-            self.options[i] = distinct(self._in_pace(i))
+                self.options[i] += smaller(machine, demand.need, candidate)
+            self.options[i] = distinct([self._suited(demand, one) for one in self.options[i]])
         self._search()
         free = [i for i in free if rate_of(self.plan, self.demands[i].flow) is None]
+        self.most = self.played + MOST_ALIKE
         for _ in range(STEPS if len(self.demands) <= FEW else 0):
             rings = {i: self.present[i] for i in free if not self._in_fan(i)}
             if not self._improve(alike(machine, rings)):
@@ -228,7 +230,7 @@ class _Search:
             best = {name: self.options[i][0] for name, i in where.items()}
             single = {name: single_way(self.options[i]) for name, i in where.items()}
             for first in [best] if best == single else [best, single]:
-                kinds = fans(self.topology, group, first, self.only).values()
+                kinds = fans(self.topology, group, first, self.only, self._suited).values()
                 found += [{where[name]: a for name, a in kind.items()} for kind in kinds]
         return found
 
@@ -273,7 +275,7 @@ class _Search:
         """Take every move that helps, in order; whether any did."""
         helped = False
         for move in moves:
-            if self.played > MOST_FLOWS:
+            if self.played > self.most:
                 return False
             helped = self._consider(move) or helped
         return helped

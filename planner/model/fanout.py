@@ -7,7 +7,7 @@ fast as the slowest link of all.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -27,19 +27,20 @@ def fans(
     group: Sequence[Demand],
     first: Mapping[str, Arrangement],
     only: Collection[str] | None = None,
+    suited: Callable[[Demand, Arrangement], Arrangement] = lambda _demand, arrangement: arrangement,
 ) -> dict[Fan, dict[str, Arrangement]]:
     """What a group of equal copies could do instead of reading one each, by kind and flow's name.
 
     `first` is what each of them would do alone; the one that is fastest alone is read. Empty where
     the destinations are no GPUs, the plan pins a way, or there is no way between two of them (by
-    the strategies `only`).
+    the strategies `only`). `suited` makes of a flow's arrangement what its class and its cap want.
     """
     order = sorted(group, key=lambda d: (first[d.need.name].candidate.steady, d.need.name))
     if len(order) < 2 or not all(_may_copy(topology, d) for d in order):
         return {}
     try:
         tree = _tree(topology, order, only)
-        chain = _chain(topology, order, first[order[0].need.name], only)
+        chain = _chain(topology, order, first[order[0].need.name], only, suited)
     except InfeasibleError:
         return {}
     root = {order[0].need.name: first[order[0].need.name]}
@@ -82,6 +83,7 @@ def _chain(
     order: Sequence[Demand],
     root: Arrangement,
     only: Collection[str] | None,
+    suited: Callable[[Demand, Arrangement], Arrangement],
 ) -> dict[str, Arrangement]:
     """Each from the one before; only where the first comes in chunks, and each hop is one copy.
 
@@ -92,7 +94,7 @@ def _chain(
     need = order[0].need
     # A chunk that is passed on keeps its worker longer at the locks, so larger ones may be better.
     busier = decide(topology, replace(need, turns=turns_of(len(order) - 1)), only=only).best
-    root = alone(need, rebased(topology.machine, need, busier))
+    root = suited(order[0], alone(need, rebased(topology.machine, need, busier)))
     shape = root.candidate.shapes[-1]
     if shape.chunk >= need.size:
         return {}

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from planner.machine.schema import Machine
 from planner.model.arrange import Arrangement, Lane, alone
-from planner.model.choose import Candidate, Decision, evaluate, setup_of
+from planner.model.choose import Candidate, Decision, evaluate
 from planner.model.need import Need
 from planner.model.shapes import CACHE_SHARE, CHUNKS, WORKERS
 from planner.model.strategies import Shape
@@ -19,8 +19,6 @@ SLOWEST = 4.0
 """A way that takes so many times the best one's time alone cannot be made up for by sharing."""
 FEWER = (2, 4, 8)
 """Divisors of the workers and of the ring: shares of two, four and eight flows."""
-SHARES = (1 / 2, 2 / 3)
-"""Of the cache: what a flow may take that shares locks and caches with another."""
 
 
 def other_ways(need: Need, decision: Decision) -> list[Arrangement]:
@@ -43,7 +41,7 @@ def _ends_in_one_call(candidate: Candidate) -> bool:
 
 
 def smaller(machine: Machine, need: Need, candidate: Candidate) -> Iterator[Arrangement]:
-    """The same way with fewer workers, a smaller ring, and larger chunks."""
+    """The same way with fewer workers, and with a smaller ring."""
     workers = max((s.workers for s in candidate.shapes), default=1)
     tries = [replace(need, cores=max(1, workers // k)) for k in FEWER if workers > 1]
     if candidate.ring:
@@ -52,41 +50,22 @@ def smaller(machine: Machine, need: Need, candidate: Candidate) -> Iterator[Arra
         found = evaluate(machine, other, candidate.way)
         if not isinstance(found, str):
             yield Arrangement((Lane(need, found),))
-    if candidate.ring and need.pins.chunk is None:
-        yield from _seldom_at_the_locks(machine, need, candidate)
-
-
-def _seldom_at_the_locks(
-    machine: Machine, need: Need, candidate: Candidate
-) -> Iterator[Arrangement]:
-    """The same way in chunks that suit locks which others take as often, and half of the cache.
-
-    A ring somewhat larger than that may be worth what the caches lose by it.
-    """
-    way = candidate.way
-    crossings = tuple(replace(c, turns=2 * c.turns) for c in way.crossings)
-    busier, cache = Way(crossings, way.strategies), crossings[0].ram.cache
-    room = need.pinned_budget if cache is None else int(cache * CACHE_SHARE)
-    for share in SHARES:
-        part = replace(need, pinned_budget=max(1, min(need.pinned_budget, int(room * share))))
-        found = evaluate(machine, part, busier)
-        if isinstance(found, str):
-            continue
-        steady = sum(m.seconds(s) for m, s in zip(way.movements, found.shapes, strict=True))
-        setup = setup_of(machine, need, way, found.shapes)
-        yield Arrangement((Lane(need, Candidate(way, found.shapes, steady, setup)),))
 
 
 def alike(machine: Machine, present: Mapping[int, Arrangement]) -> Iterator[dict[int, Arrangement]]:
-    """One shape for all rings that workers fill or empty: one of theirs, or a step from it.
+    """One shape for all rings that workers fill or empty.
 
-    What is best for each alone need not be for locks and caches that they share.
+    What is best for each alone need not be for locks and caches that they share: the shapes that
+    are there are tried, those a step from them, and what suits locks and caches of which each has
+    its part.
     """
     rings = {i: one for i, one in present.items() if _has_ring(one)}
     if len(rings) < 2:
         return
     shapes = sorted({one.candidate.shapes[0] for one in rings.values()}, key=repr)
-    for shape in dict.fromkeys(near for one in shapes for near in _around(one)):
+    near = [shape for one in shapes for shape in _around(one)]
+    near += [shape for one in rings.values() for shape in _shared(machine, one, len(rings))]
+    for shape in dict.fromkeys(near):
         move: dict[int, Arrangement] = {}
         for i, one in rings.items():
             found = _reshaped(machine, one, shape)
@@ -94,6 +73,18 @@ def alike(machine: Machine, present: Mapping[int, Arrangement]) -> Iterator[dict
                 move[i] = found
         if len(move) == len(rings):
             yield move
+
+
+def _shared(machine: Machine, arrangement: Arrangement, flows: int) -> Iterator[Shape]:
+    """The best shape of a ring alone with its part of locks and cache among so many flows."""
+    need, way = arrangement.lanes[0].need, arrangement.candidate.way
+    crossings = tuple(replace(c, turns=flows * c.turns) for c in way.crossings)
+    cache = crossings[0].ram.cache
+    room = need.pinned_budget if cache is None else int(cache * CACHE_SHARE) // flows
+    part = replace(need, pinned_budget=max(1, min(need.pinned_budget, room)))
+    found = evaluate(machine, part, Way(crossings, way.strategies))
+    if not isinstance(found, str):
+        yield found.shapes[0]
 
 
 def _has_ring(arrangement: Arrangement) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 from planner.machine.schema import Link
 from planner.model.stage import Stage
 from planner.model.strategies.base import Crossing, Shape, Strategy, nothing
-from planner.model.strategies.servers import dma, without_pieces
+from planner.model.strategies.servers import dispatcher, dma, without_pieces
 
 RELAYED: Final = 8
 """Calls' worth of time that a relayed chunk takes under the locks: two copies, their events and
@@ -95,15 +95,19 @@ def _relay(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
     if crossing.before == "device":
         return (dma(crossing, curve, shape),)
     stage = dma(without_pieces(crossing), curve, shape)
-    served, least = stage.seconds, RELAYED * crossing.ram.issue
-    # The engine is free meanwhile, and a chunk by itself arrives as early as ever.
-    idle = max(0.0, least - served(min(shape.chunk, max(1, crossing.size))))
+    lag = stage.lag + 2 * crossing.ram.issue
+    if shape.chunk >= crossing.size:
+        return (replace(stage, lag=lag),)
+    served, calls = stage.seconds, RELAYED * crossing.ram.issue
+    # A chunk still arrives as early; that the engine counts as busy meanwhile matters to chunks
+    # below 2 MB only, which none but small flows take.
+    idle = max(0.0, calls - served(shape.chunk))
 
     def seconds(length: int) -> float:
-        return max(served(length), least)
+        return max(served(length), calls)
 
-    lag = max(0.0, stage.lag + 2 * crossing.ram.issue - idle)
-    return (replace(stage, seconds=seconds, lag=lag),)
+    charges = {**stage.charges, dispatcher(crossing): calls / shape.chunk}
+    return (replace(stage, seconds=seconds, lag=max(0.0, lag - idle), charges=charges),)
 
 
 def _no_local(crossing: Crossing) -> str | None:

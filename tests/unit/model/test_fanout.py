@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from planner.engine.execute import execute
 from planner.machine.schema import Machine
+from planner.machine.topology import Topology
+from planner.model import contend
+from planner.model.arrange import HANDED_S
 from planner.model.estimate import estimate
+from planner.model.needs import demands
 from planner.results import Estimate
 from tests.helpers.machines import GB, linked_gpus, many_gpus, two_gpus
 from tests.helpers.plans import load, plan_of, up
@@ -76,6 +81,35 @@ def test_what_is_passed_on_takes_longer_at_the_locks() -> None:
     chosen = {flow.name: flow.schedule for flow in predicted.flows}
     again = estimate(several, machine, schedules=chosen)
     assert again.makespan_s == pytest.approx(predicted.makespan_s, rel=1e-9)
+
+
+def test_a_copy_of_all_begins_a_little_after_its_source_has_ended() -> None:
+    machine = two_gpus()
+    plan = plan_of({"w": up(to=["gpu0", "gpu1"], size=GB)})
+    predicted = estimate(plan, machine)
+    root, copy = sorted(predicted.flows, key=lambda flow: flow.steady_s)
+    assert (root.schedule.copy_of, copy.schedule.fan) == (None, "tree")
+    wire = machine.links["nvlink0"].forward
+    assert wire is not None
+    took = HANDED_S + wire.curves["peer"].seconds(GB)
+    assert copy.steady_s - root.steady_s == pytest.approx(took, rel=1e-6)
+    run = execute(plan, machine, estimate=predicted, backend="null", samples=1)
+    played = {flow.name: flow.steady_s for flow in run.flows}
+    assert played[copy.name] - played[root.name] == pytest.approx(took, rel=1e-6)
+
+
+def test_the_root_of_a_chain_keeps_to_its_cap() -> None:
+    # A thousandth of a second of 1 GB/s: chunks of a MB at the most, though larger ones suit locks.
+    machine = linked_gpus(2, peer_rate=11e9)
+    plan = plan_of({"w": load(to=["gpu0", "gpu1"], budget={"rate": "1GB/s"})})
+    search = contend._Search(
+        plan, Topology(machine), demands(plan, machine), {}, None, single_ways=False, brief=False
+    )
+    chains = [m for m in search._fans() if any(a.fan == "chain" for a in m.values())]
+    assert chains
+    for arrangements in chains:
+        (root,) = [a for a in arrangements.values() if a.source is None]
+        assert root.candidate.shapes[0].chunk <= MIB
 
 
 def test_shards_and_pinned_ways_are_read_by_each() -> None:
