@@ -23,7 +23,7 @@ from planner.model.choose import decide
 from planner.model.compose import Composition, compose
 from planner.model.held import pinned_by_tool
 from planner.model.needs import Demand, pinned_budget
-from planner.model.options import alike, distinct, other_ways, single_way, smaller
+from planner.model.options import alike, distinct, other_ways, same_way, single_way, smaller
 from planner.model.paced import paced, rate_of
 from planner.model.ways import routes_of
 from planner.model.why_not import shared_instead, split_instead, told_once
@@ -199,6 +199,7 @@ class _Search:
         if not moves and math.prod(len(o) for o in self.options) <= ALL:
             self._try_all()
         else:
+            self._improve(same_way([self.options[i] for i in self.order], self.order))
             while self._improve(self._joint(moves)) or self._improve(self._single()):
                 pass
             if len(self.demands) <= FEW:

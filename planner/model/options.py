@@ -52,6 +52,26 @@ def smaller(machine: Machine, need: Need, candidate: Candidate) -> Iterator[Arra
             yield Arrangement((Lane(need, found),))
 
 
+def same_way(
+    options: Sequence[Sequence[Arrangement]], numbers: Sequence[int]
+) -> Iterator[dict[int, Arrangement]]:
+    """One kind of way for all flows that have it, by the flows' numbers, from the best one on.
+
+    Where many flows meet, what is best for each alone may be far from what is best for all, and
+    one flow at a time changes little.
+    """
+    whole = [[one for one in own if len(one.lanes) == 1] for own in options]
+    kinds = dict.fromkeys(one.candidate.way.names for own in whole for one in own)
+    for names in kinds:
+        fitting = {
+            i: [one for one in own if one.candidate.way.names == names]
+            for i, own in zip(numbers, whole, strict=True)
+        }
+        fitting = {i: own for i, own in fitting.items() if own}
+        for k in range(max(map(len, fitting.values()))):
+            yield {i: own[min(k, len(own) - 1)] for i, own in fitting.items()}
+
+
 def alike(machine: Machine, present: Mapping[int, Arrangement]) -> Iterator[dict[int, Arrangement]]:
     """One shape for all rings that workers fill or empty.
 

@@ -10,15 +10,17 @@ import pytest
 
 from planner.machine.schema import Machine
 from planner.machine.topology import Topology
+from planner.model import contend
 from planner.model.arrange import alone
 from planner.model.choose import evaluate
 from planner.model.compose import compose
 from planner.model.contend import choose_together
 from planner.model.estimate import estimate
 from planner.model.needs import demands
+from planner.model.options import same_way
 from planner.model.ways import ways
 from planner.plan.schema import Plan
-from tests.helpers.machines import GB, MIB, flat_table, one_gpu, two_gpus
+from tests.helpers.machines import GB, MIB, flat_table, linked_gpus, one_gpu, two_gpus
 from tests.helpers.plans import down, load, plan_of, up
 
 
@@ -122,3 +124,21 @@ def test_a_single_flow_is_chosen_as_before() -> None:
     predicted = estimate(plan_of({"a": load()}), one_gpu())
     assert predicted.flows[0].schedule.parts == ()
     assert predicted.gap == pytest.approx(0.0, abs=1e-6)
+
+
+def test_flows_try_one_kind_of_way_together() -> None:
+    # Two read a file, one pinned memory, which has ways of its own.
+    flows = {"a": load(), "b": load(to="gpu1"), "c": up()}
+    machine = linked_gpus(2)
+    plan = plan_of(flows)
+    search = contend._Search(
+        plan, Topology(machine), demands(plan, machine), {}, None, single_ways=True, brief=False
+    )
+    moves = list(same_way([search.options[i] for i in search.order], search.order))
+    kinds = [{a.candidate.way.names for a in move.values()} for move in moves]
+    assert all(len(names) == 1 for names in kinds)
+    # The first flow's best way comes first, and both that have it take it.
+    assert kinds[0] == {search.options[search.order[0]][0].candidate.way.names}
+    named = [{search.demands[i].need.name for i in move} for move in moves]
+    assert named[0] == {"a", "b"}
+    assert {"c"} in named
