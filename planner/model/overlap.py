@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Final
 
 from planner.machine.replicate import members
 from planner.machine.schema import Machine
@@ -22,6 +23,9 @@ from planner.model.build import Build
 from planner.model.copier import COPY, Copier, Slower, Stream, streamed_into
 from planner.model.fluid import Fluid
 from planner.model.simulate import FluidResult
+
+ROUNDING: Final = 1e-12
+"""Share of its own time by which a copier must differ from one that is alone."""
 
 Key = tuple[int, int, int]
 """(job, lane, step): the same movement in all its repeats."""
@@ -77,18 +81,15 @@ def _copies(
 ) -> dict[Key, Slower]:
     """What others do to each copier: means over its own time."""
     found: dict[Key, Slower] = {}
-    caps = {(s.job, s.lane, s.step): s.moves.cap for s in made.specs if s.kind == "move"}
     for copiers in _copiers(made, machine, sorted(spans)).values():
         if len(copiers) == 1 and next(iter(copiers.values())).times == 1:
             continue
-        found |= _swept(copiers, spans, caps)
+        found |= _swept(copiers, spans)
     return found
 
 
 def _swept(
-    copiers: Mapping[Key, Copier],
-    spans: Mapping[Key, Sequence[tuple[float, float]]],
-    caps: Mapping[Key, float],
+    copiers: Mapping[Key, Copier], spans: Mapping[Key, Sequence[tuple[float, float]]]
 ) -> dict[Key, Slower]:
     changes = sorted(
         (time, turn, key)
@@ -106,50 +107,35 @@ def _swept(
             active.pop(key, None)
         if then <= now or not active:
             continue
-        for name, (factor, own, crowding) in _together(active, caps).items():
+        for name, (factor, own, crowding) in _together(active).items():
             row = sums[name]
             row[0] += then - now
             row[1] += (then - now) * factor
             row[2] += (then - now) * own
             row[3] += (then - now) * crowding
-    return {
-        key: Slower(
-            round(row[1] / row[0], 9),
-            row[0] / row[2] if row[2] > 0 else float("inf"),
-            round(row[3] / row[0], 9),
-            copiers[key].resource,
-        )
-        for key, row in sums.items()
-        if row[0] > 0 and max(abs(row[1] - row[0]), row[3] - row[0]) > 1e-12 * row[0]
-    }
+    found = {}
+    for key, (spent, factor, own, crowding) in sums.items():
+        alone = copiers[key].own
+        moved = abs(own / alone - spent) if alone > 0 else 0.0
+        if spent > 0 and max(abs(factor - spent), moved, crowding - spent) > ROUNDING * spent:
+            found[key] = Slower(
+                round(factor / spent, 9),
+                spent / own if own > 0 else float("inf"),
+                round(crowding / spent, 9),
+                copiers[key].resource,
+            )
+    return found
 
 
-def _together(
-    active: Mapping[Key, Copier], caps: Mapping[Key, float]
-) -> dict[Key, tuple[float, float, float]]:
-    """Of each that copies now: factor of its charge, seconds a byte of its workers, crowding.
-
-    Workers are equal: where all together want more than the host copies, each flow has the part of
-    its workers, and more only of what others cannot take.
-    """
+def _together(active: Mapping[Key, Copier]) -> dict[Key, tuple[float, float, float]]:
+    """Of each that copies now: factor of its charge, seconds a byte of its workers, crowding."""
     workers = sum(c.times * c.workers for c in active.values())
     ring = sum(c.times * c.ring for c in active.values())
     several = sum(c.times for c in active.values() if c.workers) > 1
-    found, wanted = {}, 0.0
+    found = {}
     for key, copier in active.items():
         factor, own = copier.among(workers, ring)
-        crowding = copier.crowding(factor) if several else 1.0
-        found[key] = factor, own, crowding
-        wanted += copier.times * caps[key] * copier.own * factor * crowding
-    if not several or wanted <= 1:
-        return found
-    for key, copier in active.items():
-        factor, own, crowding = found[key]
-        charge = copier.own * factor * crowding
-        if copier.workers:
-            left = 1 - (wanted - caps[key] * charge)
-            part = max(copier.workers / workers, left)
-            found[key] = factor, max(own, charge / part), crowding
+        found[key] = factor, own, copier.crowding(factor) if several else 1.0
     return found
 
 
