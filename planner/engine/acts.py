@@ -18,6 +18,7 @@ from planner.model.needs import Demand
 from planner.model.saved import arrangement_of
 from planner.model.stage import Stage
 from planner.model.strategies import Shape
+from planner.model.strategies.servers import COPY
 from planner.results import FlowEstimate
 
 
@@ -93,7 +94,7 @@ class _Course(NamedTuple):
             name: Copier(movement, shape, name)
             for movement, stages in each
             for name in {name for stage in stages for name in stage.charges}
-            if name.endswith(".copy")
+            if name.endswith(COPY)
         }
         for movement in self.movements:
             if (name := streamed_into(movement)) is not None:

@@ -70,10 +70,8 @@ class Lane:
     def passing_on(self, copies: int) -> Lane:
         """The lane where so many copies follow each chunk from GPU to GPU."""
         if copies not in self._passing:
-            way = self.candidate.way
-            crossings = tuple(replace(c, turns=turns_of(copies)) for c in way.crossings)
-            candidate = replace(self.candidate, way=Way(crossings, way.strategies))
-            self._passing[copies] = replace(self, candidate=candidate)
+            way = self.candidate.way.taking(turns_of(copies))
+            self._passing[copies] = replace(self, candidate=replace(self.candidate, way=way))
         return self._passing[copies]
 
     @cached_property

@@ -14,6 +14,7 @@ from planner.machine.replicate import members
 from planner.machine.schema import Machine
 from planner.model.arrange import Arrangement, made_ready
 from planner.model.build import Build, Job, Spec, build
+from planner.model.copier import slowed
 from planner.model.cover import Cover
 from planner.model.fluid import Fluid, engine_weight, fluid
 from planner.model.needs import Demand
@@ -215,7 +216,8 @@ def _corrected(spec: Spec, corrections: Corrections) -> Fluid:
     if key in corrections.copies:
         slower = corrections.copies[key]
         cap = min(moves.cap, slower.rate)
-        moves = replace(moves, charges=slower.of(moves.charges), cap=cap)
+        charges = slowed(moves.charges, slower.factor, slower.crowding)
+        moves = replace(moves, charges=charges, cap=cap)
     if key in corrections.delays:
         moves = replace(moves, delay=moves.delay + corrections.delays[key])
     return moves

@@ -17,10 +17,8 @@ from planner.machine.schema import Hbm, Ram
 from planner.model.movement import Movement
 from planner.model.one_slot import together
 from planner.model.strategies import Shape
-from planner.model.strategies.servers import DISPATCH
+from planner.model.strategies.servers import COPY, DISPATCH
 
-COPY: Final = ".copy"
-"""How the copying workers of a host are called, behind its name."""
 CROWD: Final = 8.0
 """Power in which copies and turns of several flows add up; those of one flow cost each other more
 (`servers.CROWD`). Two cached loads, bounds and what was measured, us a chunk: copies 115 and turns
@@ -38,16 +36,16 @@ class Slower:
 
     factor: float
     rate: float
-    crowding: float = 1.0
-    resource: str = ""
+    crowding: float
+    resource: str
 
-    def of(self, charges: Mapping[str, float]) -> dict[str, float]:
-        """The charges of a byte, by resource, as they are among those others."""
-        longer = {COPY: self.factor * self.crowding, DISPATCH: self.crowding}
-        return {
-            name: value * longer.get(name[name.rfind(".") :], 1.0)
-            for name, value in charges.items()
-        }
+
+def slowed(charges: Mapping[str, float], factor: float, crowding: float) -> dict[str, float]:
+    """The charges of a byte, by resource, of copies that others slow down; see `Slower`."""
+    longer = {COPY: factor * crowding, DISPATCH: crowding}
+    return {
+        name: value * longer.get(name[name.rfind(".") :], 1.0) for name, value in charges.items()
+    }
 
 
 class Copier:

@@ -11,7 +11,6 @@ from planner.model.choose import Candidate, Decision, evaluate
 from planner.model.need import Need
 from planner.model.shapes import CACHE_SHARE, CHUNKS, WORKERS
 from planner.model.strategies import Shape
-from planner.model.ways import Way
 
 BEST_WAYS = 4
 """Ways of each flow that are looked at together with other flows."""
@@ -98,11 +97,10 @@ def alike(machine: Machine, present: Mapping[int, Arrangement]) -> Iterator[dict
 def _shared(machine: Machine, arrangement: Arrangement, flows: int) -> Iterator[Shape]:
     """The best shape of a ring alone with its part of locks and cache among so many flows."""
     need, way = arrangement.lanes[0].need, arrangement.candidate.way
-    crossings = tuple(replace(c, turns=flows * c.turns) for c in way.crossings)
-    cache = crossings[0].ram.cache
+    cache = way.crossings[0].ram.cache
     room = need.pinned_budget if cache is None else int(cache * CACHE_SHARE) // flows
     part = replace(need, pinned_budget=max(1, min(need.pinned_budget, room)))
-    found = evaluate(machine, part, Way(crossings, way.strategies))
+    found = evaluate(machine, part, way.taking(flows * need.turns))
     if not isinstance(found, str):
         yield found.shapes[0]
 

@@ -20,9 +20,10 @@ from typing import Final
 from planner.machine.replicate import members
 from planner.machine.schema import Machine
 from planner.model.build import Build
-from planner.model.copier import COPY, Copier, Slower, Stream, streamed_into
+from planner.model.copier import Copier, Slower, Stream, streamed_into
 from planner.model.fluid import Fluid
 from planner.model.simulate import FluidResult
+from planner.model.strategies.servers import COPY
 
 ROUNDING: Final = 1e-12
 """Share of its own time by which a copier must differ from one that is alone."""

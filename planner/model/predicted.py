@@ -12,6 +12,7 @@ from planner.model.bottleneck import bottleneck
 from planner.model.compose import Composition, Part
 from planner.model.contend import Chosen
 from planner.model.explain import arithmetic
+from planner.model.strategies.servers import COPY, DISPATCH
 from planner.plan.schema import Plan
 from planner.results import (
     Bottleneck,
@@ -149,11 +150,11 @@ def _cause(resource: str) -> Cause:
     """Why a shared resource limits."""
     if resource.endswith(".budget"):
         return "capacity"
-    if resource.endswith(".copy"):
+    if resource.endswith(COPY):
         return "host_copy"
     if resource.endswith(".compute"):
         return "compute"
-    if resource.endswith(".dispatch"):
+    if resource.endswith(DISPATCH):
         return "issue_overhead"
     return "bandwidth"
 

@@ -8,7 +8,7 @@ combination whose strategy does not apply on this machine is kept, with the reas
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from planner.machine.schema import Machine
@@ -54,6 +54,11 @@ class Way:
                 )
                 start = i + 1
         return tuple(found)
+
+    def taking(self, turns: float) -> Way:
+        """The same way where a chunk takes so many turns at the locks."""
+        crossings = tuple(replace(crossing, turns=turns) for crossing in self.crossings)
+        return Way(crossings, self.strategies)
 
     @property
     def least(self) -> float:

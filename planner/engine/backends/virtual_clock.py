@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Final
 
-from planner.model.copier import Copier, Slower
+from planner.model.copier import Copier, slowed
 from planner.model.pipeline import Stage
 
 ROUNDING: Final = 1e-9
@@ -91,7 +91,7 @@ class VirtualClock:
             if factor != 1.0 or own != copier.own or crowding != 1.0:
                 # Its own workers on the caches that all share; and what all take together.
                 alone += copier.shape.workers * length * (own - copier.own)
-                charges = Slower(factor, 1 / own, crowding).of(charges)
+                charges = slowed(charges, factor, crowding)
         if alone <= 0 or not charges:
             return alone
         shares = {name: per * length / alone for name, per in charges.items() if per > 0}
