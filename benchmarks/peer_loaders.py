@@ -7,7 +7,6 @@ cached and for a cold file (versions and settings: 2026-11).
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,8 +49,6 @@ def _planner(*, every_view: bool) -> Load:
 
     import planner
 
-    if importlib.util.find_spec("cupy"):
-        import cupy  # noqa: F401 - the import of what moves the bytes is no part of a load
     do = planner.load
 
     def load(path: str, device: str) -> Any:

@@ -130,3 +130,30 @@ def test_a_load_starts_without_the_model_and_the_schemas() -> None:
     assert not modules & (HEAVY - {"numpy", "pydantic"})
     assert not {"planner.results", "planner.plan.schema", "planner.machine.schema"} & modules
     assert not any(m.startswith("planner.model") for m in modules)
+
+
+LOADED = """
+import sys
+from contextlib import closing
+from tests.helpers.cuda_library import installed
+from planner.engine.backends.base import Engine
+from planner.engine.serving.opening import open_for
+with installed(), closing(open_for("cuda", 1)) as backend:
+    target = backend.allocate(1, 100)
+    backend.register(1 << 20, 100)
+    lane = backend.lane(Engine("h2d", 1), 2, timed=False)
+    lane.copy(0, target.address, 1 << 20, 100)
+    lane.wait(0)
+    lane.close()
+print(*sys.modules)
+"""
+
+
+def test_what_a_load_does_on_a_gpu_goes_without_cupy() -> None:
+    # Its import takes up to most of a second, which a first load would wait for.
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    modules = set(done.stdout.split())
+    assert not modules & (HEAVY - {"numpy", "pydantic"})
+    assert not {"cupyx", "kvikio"} & modules

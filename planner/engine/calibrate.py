@@ -320,7 +320,7 @@ _Started = Future[tuple[Backend, list[Cell]]]
 def _started(name: str, gpus: Sequence[int]) -> Iterator[_Started]:
     """The backend with a context on each GPU, made by a thread while files and memory are made.
 
-    Importing CuPy and making contexts takes seconds, most of them outside the interpreter.
+    Making contexts takes up to seconds, most of them outside the interpreter.
     """
     opened: list[Backend] = []
 

@@ -319,6 +319,7 @@ import planner
 weights = planner.load(sys.argv[1], "cuda:0")
 report = weights.report
 assert "open the device" in report.setup_s, report
+assert "cupy" not in sys.modules
 import cupy
 print(int(cupy.from_dlpack(weights["a"]).astype(cupy.uint64).sum()))
 """

@@ -1,24 +1,26 @@
-"""The cuda backend: CuPy's runtime calls; its lanes stand in `cuda_lane`.
+"""The cuda backend: calls of the CUDA driver; its lanes stand in `cuda_lane`.
 
-Device memory comes from plain `cudaMalloc`: memory of a pool would ignore peer access.
+Device memory comes from plain `cuMemAlloc`: memory of a pool would ignore peer access. CuPy is
+imported where a kernel is made, or GPUDirect Storage is used: loads do without it.
 """
 
 from __future__ import annotations
 
-import ctypes
-import os
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from time import perf_counter
-from typing import Any, Final
+from typing import Final
 
 from planner.engine.backends.base import Description, DeviceBuffer, Engine, Name
+from planner.engine.backends.cuda_driver import LEGACY, driver
 from planner.engine.backends.cuda_kernels import CudaKernelLane, Kernels
-from planner.engine.backends.cuda_lane import KIND, CudaLane
+from planner.engine.backends.cuda_lane import CudaLane
+from planner.engine.backends.cuda_library import OUT_OF_MEMORY, DriverError
 from planner.engine.backends.cuda_managed import CudaManaged, CudaPageLane
 from planner.engine.backends.cuda_peer import Peers
-from planner.engine.backends.cuda_quick import quick_calls
+from planner.engine.backends.cuda_quick import Event, quick_calls
 from planner.engine.backends.cuda_spin import spinner
 from planner.engine.backends.cuda_storage import CudaStorage, no_storage
 from planner.engine.backends.managed_limit import require_managed
@@ -27,36 +29,55 @@ from planner.errors import InfeasibleError, UnavailableError
 from planner.machine.discover_gpus import numa_of
 
 _PORTABLE_MAPPED: Final = 1 | 2
-"""cudaHostRegisterPortable | cudaHostRegisterMapped: every context may use the memory."""
+"""CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP: every context may use the memory."""
 _READ_ONLY: Final = 8
-"""cudaHostRegisterReadOnly."""
+"""CU_MEMHOSTREGISTER_READ_ONLY."""
 _ATTR_READ_ONLY: Final = 113
-"""cudaDevAttrHostRegisterReadOnlySupported."""
+"""CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED."""
 _COMBINED: Final = 4
-"""cudaHostAllocWriteCombined."""
+"""CU_MEMHOSTALLOC_WRITECOMBINED; its other flags have the numbers above."""
 _ATTR_MAPS_HOST: Final = 19
-"""cudaDevAttrCanMapHostMemory."""
-_OUT_OF_MEMORY: Final = 2
+"""CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY."""
+_CUPY: Final = ("cupy-cuda12x", "cupy-cuda13x", "cupy")
+"""The distributions that CuPy comes in."""
 
 
 def missing() -> str | None:
     """What this computer lacks for the backend, or `None`.
 
-    The driver's library is looked for first: importing CuPy takes most of a second.
+    CuPy is looked for without importing it, which takes up to most of a second: one that is there
+    but broken is told where a kernel is made, and by `planner doctor`.
     """
     try:
-        ctypes.CDLL("libcuda.so.1")
+        count = driver().count()
     except OSError:
         return "the NVIDIA driver's library libcuda.so.1 is not installed"
+    except DriverError as error:
+        count, reason = 0, f"the driver shows no device: {error}"
+    else:
+        reason = "the driver shows no device"
+    if not _has_cupy():
+        return "CuPy is not installed; install the extra cuda12 or cuda13"
+    return None if count else reason
+
+
+def _has_cupy() -> bool:
     try:
-        import cupy
-    except ImportError as error:
-        return f"CuPy cannot be imported ({error}); install the extra cuda12 or cuda13"
-    try:
-        count = cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        return f"the driver shows no device: {error}"
-    return None if count else "the driver shows no device"
+        return find_spec("cupy") is not None
+    except ValueError:  # a module that was put in its place by hand
+        return True
+
+
+def _cupy_version() -> dict[str, str]:
+    """CuPy's version by its name, as its distribution tells it; nothing where none does."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    for name in _CUPY:
+        try:
+            return {"cupy": version(name)}
+        except PackageNotFoundError:
+            continue
+    return {}
 
 
 class CudaBackend:
@@ -79,39 +100,27 @@ class CudaBackend:
                 f"the cuda backend cannot run here: {reason}",
                 hint="--backend host emulates the GPU in RAM",
             )
-        # More streams than the driver has queues would wait for each other: it makes 8 unless told
-        # before the first context exists, and there is a stream for each worker.
-        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
-        import cupy
-
-        self.cupy: Any = cupy
-        self._rt: Any = cupy.cuda.runtime
-        self._clock: dict[int, tuple[Any, int, float]] = {}
+        self.driver = driver()
+        self._clock: dict[int, tuple[Event, float]] = {}
         self._peers = Peers(self)
         self._managed = CudaManaged(self)
         self._kernels: dict[int, Kernels] = {}
         self._attached: set[int] = set()
+        self._home: int | None = None
         self._registered: set[int] = set()
         self._allocated: dict[int, int] = {}
         self._given: set[int] = set()
         self._guard = Lock()
 
     def describe(self, gpus: Sequence[int]) -> Description:
-        """Names of the devices that are there, the CUDA versions, CuPy's version."""
-        names = []
-        count = self._rt.getDeviceCount()
-        for gpu in (index for index in gpus if index < count):
-            name = self._rt.getDeviceProperties(gpu)["name"]
-            names.append(name.decode() if isinstance(name, bytes) else str(name))
-        libraries = {
-            "cupy": str(self.cupy.__version__),
-            "cuda_runtime": str(self._rt.runtimeGetVersion()),
-        }
-        return Description(tuple(names), f"CUDA {self._rt.driverGetVersion()}", libraries)
+        """Names of the devices that are there, the driver's CUDA version, CuPy's version."""
+        count = self.driver.count()
+        names = tuple(self.driver.name(gpu) for gpu in gpus if gpu < count)
+        return Description(names, f"CUDA {self.driver.version()}", _cupy_version())
 
     def lacks(self, strategy: str, across: tuple[str, str], gpus: Sequence[int]) -> str | None:
         """Why the devices cannot do it."""
-        count = self._rt.getDeviceCount()
+        count = self.driver.count()
         absent = [gpu for gpu in gpus if gpu >= count]
         if absent:
             return f"there is no device {absent[0]}; the driver shows {count}"
@@ -120,33 +129,39 @@ class CudaBackend:
             return "the device cannot register read-only file mappings"
         if strategy == "peer" and across == ("hbm", "hbm"):
             return self._peers.missing(gpus)
-        if strategy == "zero_copy" and not self._rt.deviceGetAttribute(_ATTR_MAPS_HOST, first):
+        if strategy == "zero_copy" and not self.driver.attribute(_ATTR_MAPS_HOST, first):
             return "the device cannot map host memory"
         if strategy in ("managed", "prefetch", "managed_host"):
-            to_host = strategy == "managed_host" or across == ("hbm", "ram")
-            return self._managed.missing(first, to_host=to_host)
+            return self._managed.missing(first)
         return no_storage() if strategy == "gds" else None
 
     def _read_only_maps(self, gpu: int) -> bool:
-        return bool(self._rt.deviceGetAttribute(_ATTR_READ_ONLY, gpu))
+        return bool(self.driver.attribute(_ATTR_READ_ONLY, gpu))
 
     def attach(self, gpu: int) -> None:
         """Make the device current in the calling thread; the first time makes its context."""
-        self._rt.setDevice(gpu)
+        self.driver.attach(gpu)
         self._attached.add(gpu)
+        if self._home is None:
+            self._home = gpu
+
+    def _have_context(self) -> None:
+        """Have some context in the calling thread: page-locking needs one, whichever it is."""
+        if not self.driver.current():
+            self.driver.attach(self._home or 0)
 
     def free_memory(self, gpu: int) -> int | None:
         """Bytes that the driver says are free."""
         self.attach(gpu)
-        return int(self._rt.memGetInfo()[0])
+        return self.driver.free_bytes()
 
     def allocate(self, gpu: int, size: int) -> DeviceBuffer:
-        """`cudaMalloc`; raises `InfeasibleError` where the device has not that much left."""
+        """`cuMemAlloc`; raises `InfeasibleError` where the device has not that much left."""
         self.attach(gpu)
         try:
-            address = int(self._rt.malloc(max(size, 1)))
-        except self._rt.CUDARuntimeError as error:
-            if error.status != _OUT_OF_MEMORY:
+            address = self.driver.allocate(max(size, 1))
+        except DriverError as error:
+            if error.status != OUT_OF_MEMORY:
                 raise
             free = self.free_memory(gpu)
             raise InfeasibleError(f"device {gpu} has {free} bytes free, not {size}") from error
@@ -155,27 +170,28 @@ class CudaBackend:
         return DeviceBuffer(gpu, address, size)
 
     def release(self, buffer: DeviceBuffer) -> None:
-        """`cudaFree`, once."""
+        """`cuMemFree`, once."""
         with self._guard:
             known = self._allocated.pop(buffer.address, None)
         if known is not None:
             self.attach(known)
-            self._rt.free(buffer.address)
+            self.driver.free(buffer.address)
 
     def register(self, address: int, size: int, *, read_only: bool = False) -> None:
-        """`cudaHostRegister`."""
-        flags = _READ_ONLY if read_only else _PORTABLE_MAPPED
-        self._rt.hostRegister(address, size, flags)
+        """`cuMemHostRegister`."""
+        self._have_context()
+        self.driver.register(address, size, _READ_ONLY if read_only else _PORTABLE_MAPPED)
         with self._guard:
             self._registered.add(address)
 
     def unregister(self, address: int) -> None:
-        """`cudaHostUnregister`, once."""
+        """`cuMemHostUnregister`, once."""
         with self._guard:
             if address not in self._registered:
                 return
             self._registered.discard(address)
-        self._rt.hostUnregister(address)
+        self._have_context()
+        self.driver.unregister(address)
 
     def lane(
         self, engine: Engine, slots: int, *, spin: bool = True, timed: bool = True
@@ -200,18 +216,19 @@ class CudaBackend:
         """A stream of prefetches."""
         self._require_clock(gpu)
         engine = Engine("pages_in" if inward else "pages_out", gpu)
-        return CudaPageLane(self, self._managed, engine, slots, spin=spin)
+        return CudaPageLane(self, engine, slots, spin=spin)
 
     def compile(self, gpu: int) -> None:
         """Compile the kernels for the device, once."""
         with self._guard:
             if gpu not in self._kernels:
                 self.attach(gpu)
-                self._kernels[gpu] = Kernels(self.cupy)
+                self._kernels[gpu] = Kernels(gpu)
 
     def combined(self, size: int) -> LentBuffer:
-        """`cudaHostAlloc`, write-combined; the driver has touched and pinned it."""
-        address = int(self._rt.hostAlloc(max(size, 1), _PORTABLE_MAPPED | _COMBINED))
+        """`cuMemHostAlloc`, write-combined; the driver has touched and pinned it."""
+        self._have_context()
+        address = self.driver.allocate_host(max(size, 1), _PORTABLE_MAPPED | _COMBINED)
         with self._guard:
             self._given.add(address)
         return LentBuffer(address, size, lambda: self._take_back(address))
@@ -221,12 +238,13 @@ class CudaBackend:
             known = address in self._given
             self._given.discard(address)
         if known:
-            self._rt.freeHost(address)
+            self._have_context()
+            self.driver.free_host(address)
 
     def managed(self, gpu: int, size: int) -> LentBuffer:
-        """`cudaMallocManaged`, untouched."""
+        """`cuMemAllocManaged`, untouched."""
         require_managed(gpu, size, self.free_memory(gpu))
-        address = int(self._rt.mallocManaged(max(size, 1)))
+        address = self.driver.allocate_managed(max(size, 1))
         with self._guard:
             self._allocated[address] = gpu
         view = DeviceBuffer(gpu, address, size)
@@ -244,16 +262,16 @@ class CudaBackend:
         return DeviceBuffer(gpu, buffer.address, buffer.size)
 
     def bring(self, buffer: HostBuffer, gpu: int | None) -> None:
-        """Prefetch it, or touch it with the CPU where the host cannot be named."""
+        """Prefetch it to the device, or to the host, and wait."""
         self._managed.bring(buffer, gpu)
 
     def keep_on_host(self, buffer: HostBuffer, gpu: int) -> None:
-        """`cudaMemAdvise`: prefer the host, mapped by the device."""
+        """`cuMemAdvise`: prefer the host, mapped by the device."""
         self._managed.keep_on_host(buffer, gpu)
 
     def storage(self, path: str, *, writes: bool = False) -> CudaStorage:
         """A file of KvikIO."""
-        return CudaStorage(self.cupy, path, writes=writes)
+        return CudaStorage(path, writes=writes)
 
     def open_peer(self, gpu: int, peer: int) -> None:
         """Enable peer access both ways, and remember what to undo."""
@@ -269,9 +287,7 @@ class CudaBackend:
 
     def numa_node(self, gpu: int) -> int | None:
         """What the kernel says of the device's PCI address."""
-        bus = self._rt.deviceGetPCIBusId(gpu)
-        address = bus.decode() if isinstance(bus, bytes) else str(bus)
-        return numa_of(Path("/"), address.lower())
+        return numa_of(Path("/"), self.driver.bus(gpu).lower())
 
     def start_clock(self) -> None:
         """Record a reference event on each device in use, and the host's clock with it."""
@@ -281,40 +297,40 @@ class CudaBackend:
     def _tie(self, gpu: int) -> None:
         """Record the device's reference event; it happened half way between issue and answer."""
         self.attach(gpu)
-        event = self.cupy.cuda.Event()
+        quick, event = quick_calls(), Event(timed=True)
         before = perf_counter()
-        event.record(self.cupy.cuda.Stream.null)
-        event.synchronize()
-        self._clock[gpu] = (event, event.ptr, (before + perf_counter()) / 2)
+        quick.record(event.handle, LEGACY)
+        quick.wait(event.handle)
+        self._clock[gpu] = (event, (before + perf_counter()) / 2)
 
     def when(self, gpu: int, event: int) -> float:
         """The instant on the host's clock at which an event of the device happened."""
-        _, base, seconds = self._clock[gpu]
-        return seconds + quick_calls().elapsed(base, event)
+        base, seconds = self._clock[gpu]
+        return seconds + quick_calls().elapsed(base.handle, event)
 
     def fill(self, buffer: DeviceBuffer, value: int) -> None:
-        """`cudaMemset`, waited for; managed memory is its own source, and keeps its bytes."""
+        """`cuMemsetD8`, waited for; managed memory is its own source, and keeps its bytes."""
         if buffer.address in self._managed:
             return
         self.attach(buffer.gpu)
-        self._rt.memset(buffer.address, value, buffer.size)
-        self._rt.deviceSynchronize()
+        self.driver.fill(buffer.address, value, buffer.size)
+        self.driver.wait_for_all()
 
     def read(self, buffer: DeviceBuffer, offset: int, address: int, length: int) -> None:
         """Blocking copy out; never timed."""
         self.attach(buffer.gpu)
-        self._rt.memcpy(address, buffer.address + offset, length, KIND["d2h"])
+        self.driver.copy(address, buffer.address + offset, length)
 
     def write(self, buffer: DeviceBuffer, offset: int, address: int, length: int) -> None:
         """Blocking copy in; never timed."""
         self.attach(buffer.gpu)
-        self._rt.memcpy(buffer.address + offset, address, length, KIND["h2d"])
-        self._rt.streamSynchronize(0)
+        self.driver.copy(buffer.address + offset, address, length)
+        self.driver.wait_stream(LEGACY)
 
     def compute(self, gpu: int, check: Callable[[], None]) -> Callable[[float], None]:
         """A kernel that spins on the device's clock."""
         self.attach(gpu)
-        return spinner(self.cupy, check)
+        return spinner(gpu, check)
 
     def close(self) -> None:
         """Disable what was enabled, unregister and free what is left."""

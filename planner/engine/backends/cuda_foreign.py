@@ -1,17 +1,20 @@
-"""Other libraries' streams, pointers and current device, beside those of the cuda backend."""
+"""Other libraries' streams, pointers and current device, beside those of the cuda backend.
+
+The CUDA runtime that they use takes the calling thread's current context of the driver for its
+current device, and sets it: what is read and restored here is theirs.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 from planner.engine.backends.base import Lane
+from planner.engine.backends.cuda_driver import HOST_MEMORY, driver
+from planner.engine.backends.cuda_library import DriverError
+from planner.engine.backends.cuda_quick import Event, quick_calls
 from planner.errors import InputError
-
-_HOST_MEMORY: Final = 1
-"""cudaMemoryTypeHost: page-locked memory that a context knows."""
 
 
 def stream_pointer(stream: Any) -> int:
@@ -33,86 +36,77 @@ def stream_pointer(stream: Any) -> int:
 
 @contextlib.contextmanager
 def kept_device() -> Iterator[None]:
-    """Leave the calling thread's current device as it was: other libraries read it as their own.
+    """Leave the calling thread's current context as it was: for other libraries it is the device.
 
-    A device that nobody has used is not gone back to: that would make a context on it.
+    A thread that had none has none again, so that no context is made on a device that nobody uses.
     """
-    from cupy.cuda import runtime
-
-    before = runtime.getDevice()
+    calls = driver()
+    before = calls.current()
     try:
         yield
     finally:
-        if runtime.getDevice() != before and _is_used(before):
-            runtime.setDevice(before)
+        if calls.current() != before:
+            calls.set_current(before)
 
 
 @contextlib.contextmanager
 def current(gpu: int) -> Iterator[None]:
-    """Make a device current in the calling thread, and the one before again behind it."""
-    from cupy.cuda import runtime
-
+    """Make a device current in the calling thread, and the context before again behind it."""
     with kept_device():
-        runtime.setDevice(gpu)
+        driver().attach(gpu)
         yield
 
 
-def _is_used(gpu: int) -> bool:
-    """Whether a device has its primary context."""
-    driver = ctypes.CDLL("libcuda.so.1")
-    device, flags, active = ctypes.c_int(), ctypes.c_uint(), ctypes.c_int()
-    if driver.cuDeviceGet(ctypes.byref(device), gpu):
-        return False
-    state = driver.cuDevicePrimaryCtxGetState(device, ctypes.byref(flags), ctypes.byref(active))
-    return state == 0 and bool(active.value)
-
-
-def mark(gpu: int, stream: int) -> Any:
+def mark(gpu: int, stream: int) -> Event:
     """An event behind all that is queued in a stream of the device now."""
-    import cupy
-
     with current(gpu):
-        event = cupy.cuda.Event(disable_timing=True)
-        cupy.cuda.runtime.eventRecord(event.ptr, stream)
+        event = Event(timed=False)
+        quick_calls().record(event.handle, stream)
     return event
 
 
-def mark_any(gpus: Sequence[int], stream: int) -> Any:
+def mark_any(gpus: Sequence[int], stream: int) -> Event:
     """`mark` on whichever of the devices the stream belongs to; raises `InputError` for none."""
-    from cupy.cuda import runtime
-
     for gpu in dict.fromkeys(gpus):
-        with contextlib.suppress(runtime.CUDARuntimeError):
+        with contextlib.suppress(DriverError):
             return mark(gpu, stream)
     raise InputError("the stream belongs to none of the devices of the transfer")
 
 
-def follow(lane: Lane, event: Any) -> None:
+def follow(lane: Lane, event: Event) -> None:
     """Let a lane's next copies wait for an event, on the GPU's side."""
-    from cupy.cuda import runtime
-
-    runtime.streamWaitEvent(lane._ptr, event.ptr)  # type: ignore[attr-defined] # noqa: SLF001
+    quick_calls().follow(lane._ptr, event.handle)  # type: ignore[attr-defined] # noqa: SLF001
 
 
 def hand_over(lanes: Iterable[Lane], stream: int) -> None:
-    """Let a stream wait for everything that is queued in the lanes, on the GPU's side."""
-    from cupy.cuda import runtime
+    """Let a stream wait for everything that is queued in the lanes, on the GPU's side.
 
-    for lane in lanes:
-        event = mark(lane.engine.gpu, lane._ptr)  # type: ignore[attr-defined] # noqa: SLF001
-        runtime.streamWaitEvent(stream, event.ptr)
+    The default stream is the current context's; in a thread that has none, that of a lane's device.
+    """
+    with kept_device():
+        for lane in lanes:
+            gpu = lane.engine.gpu
+            event = mark(gpu, lane._ptr)  # type: ignore[attr-defined] # noqa: SLF001
+            if not driver().current():
+                driver().attach(gpu)
+            quick_calls().follow(stream, event.handle)
 
 
 def is_pinned(address: int, size: int) -> bool:
     """Whether copy engines reach all of host memory: its first and its last byte tell."""
-    from cupy.cuda import runtime
-
     ends = (address, address + max(size, 1) - 1)
-    return all(runtime.pointerGetAttributes(at).type == _HOST_MEMORY for at in ends)
+    found = [driver().pointer(at) for at in ends]
+    return all(end.kind == HOST_MEMORY and not end.managed for end in found)
 
 
 def device_of(address: int) -> int:
-    """The index of the device whose memory an address is in; 0 for no address (an empty array)."""
-    from cupy.cuda import runtime
+    """The index of the device whose memory an address is in; 0 for no address (an empty array).
 
-    return int(runtime.pointerGetAttributes(address).device) if address else 0
+    Raises `InputError` for an address that the driver does not know.
+    """
+    if not address:
+        return 0
+    found = driver().pointer(address)
+    if not found.kind:
+        raise InputError(f"no GPU's memory is at the address {address:#x}")
+    return found.gpu

@@ -12,6 +12,7 @@ from typing import Any, Final
 from planner.engine.backends.base import Engine
 from planner.engine.backends.cuda_lane import CudaLane, Owner
 from planner.engine.touch import SCATTER, Touch
+from planner.errors import UnavailableError
 
 SOURCE: Final = r"""
 typedef unsigned long long u64;
@@ -96,10 +97,27 @@ def scatter_of(touch: Touch) -> int:
     return 1 if touch.pieces % SCATTER == 0 else SCATTER % touch.pieces or 1
 
 
-class Kernels:
-    """The kernels, compiled and launched once on the current device."""
+def imported_cupy() -> Any:
+    """CuPy, which compiles and launches kernels; it is imported where the first one is made.
 
-    def __init__(self, cupy: Any) -> None:
+    Raises `UnavailableError` where it is broken, with what it says.
+    """
+    try:
+        import cupy
+    except ImportError as error:
+        raise UnavailableError(
+            f"CuPy cannot be imported: {error}", hint="install the extra cuda12 or cuda13"
+        ) from error
+    return cupy
+
+
+class Kernels:
+    """The kernels, compiled and launched once on a device, which is current afterwards."""
+
+    def __init__(self, gpu: int) -> None:
+        cupy = imported_cupy()
+        cupy.cuda.Device(gpu).use()
+        self._external = cupy.cuda.ExternalStream
         self._u64 = cupy.uint64
         processors = cupy.cuda.Device().attributes["MultiProcessorCount"]
         self._blocks = processors * BLOCKS_PER_PROCESSOR
@@ -112,6 +130,10 @@ class Kernels:
             for touch in (Touch(0, 0, 0, 0, 0), Touch(0, 0, 16, 0, 1)):
                 self.launch(touch)
         stream.synchronize()
+
+    def stream(self, handle: int) -> Any:
+        """CuPy's view of a stream, to launch kernels in; the stream stays whose it is."""
+        return self._external(handle)
 
     def launch(self, touch: Touch) -> None:
         """Queue one pass on the current stream."""
@@ -130,19 +152,20 @@ class Kernels:
 class CudaKernelLane(CudaLane):
     """See `backends.base.KernelLane`."""
 
-    __slots__ = ("_kernels", "_reached")
+    __slots__ = ("_kernels", "_reached", "_stream")
 
     def __init__(
         self, owner: Owner, kernels: Kernels, engine: Engine, slots: int, *, spin: bool
     ) -> None:
         super().__init__(owner, engine, slots, spin=spin)
         self._kernels = kernels
+        self._stream = kernels.stream(self._ptr)
         self._reached: dict[int, int] = {}
 
     def touch(self, slot: int, touch: Touch, reads: int = 1) -> None:
         """Launch the passes, one behind the other."""
-        touch = touch._replace(source=self._reach(touch.source), target=self._reach(touch.target))
         self._backend.attach(self.engine.gpu)
+        touch = touch._replace(source=self._reach(touch.source), target=self._reach(touch.target))
         self._issued[slot] = perf_counter()
         with self._stream:
             for turn in range(reads):
@@ -155,6 +178,6 @@ class CudaKernelLane(CudaLane):
             return 0
         found = self._reached.get(address)
         if found is None:
-            found = int(self._rt.pointerGetAttributes(address).devicePointer) or address
+            found = self._driver.pointer(address).on_device or address
             self._reached[address] = found
         return found

@@ -15,13 +15,13 @@ import contextlib
 from collections import deque
 from collections.abc import Sequence
 from time import perf_counter
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from planner.engine.backends.base import Engine, Lane, Part
-from planner.engine.backends.cuda_quick import DriverError, quick_calls
+from planner.engine.backends.cuda_driver import LEGACY, Driver
+from planner.engine.backends.cuda_library import DriverError
+from planner.engine.backends.cuda_quick import quick_calls
 
-KIND: Final = {"h2d": 1, "d2h": 2, "local": 3}
-"""cudaMemcpyKind."""
 KEPT: Final = 256
 """Events of a lane, and a batch more at the most, from which on a copy's time is read between two
 chunks: 10 GB by ten workers with chunks of 4 MiB take 240 each. A lane has one for each slot at
@@ -33,7 +33,7 @@ MORE: Final = 16
 class Owner(Protocol):
     """What a lane needs of its backend."""
 
-    cupy: Any
+    driver: Driver
 
     def attach(self, gpu: int) -> None:
         """Make the device current in the calling thread."""
@@ -47,18 +47,17 @@ class CudaLane:
 
     __slots__ = (
         "_backend",
+        "_driver",
         "_events",
         "_flying",
         "_issued",
-        "_kind",
         "_log",
         "_made",
+        "_open",
         "_ptr",
         "_quick",
-        "_rt",
         "_spare",
         "_spin",
-        "_stream",
         "_timed",
         "_unread",
         "engine",
@@ -67,27 +66,31 @@ class CudaLane:
     def __init__(
         self, backend: Owner, engine: Engine, slots: int, *, spin: bool, timed: bool = True
     ) -> None:
-        cupy = backend.cupy
         backend.attach(engine.gpu)
         self._backend = backend
-        self._rt = cupy.cuda.runtime
+        self._driver = backend.driver
         self._quick = quick_calls()
         self.engine = engine
         self._log: list[float] = []
-        self._kind = KIND.get(engine.kind, 0)
-        self._stream = cupy.cuda.Stream(non_blocking=True)
-        self._ptr = self._stream.ptr
         self._spin, self._timed = spin, timed
         self._made: list[int] = []
-        self._events = self._make(slots)
-        self._spare = [*self._events]
+        self._events: list[int] = []
+        self._spare: list[int] = []
         self._unread: deque[tuple[float, int]] = deque()
         self._flying = [False] * slots
         self._issued = [0.0] * slots
-        # What the driver makes on first use belongs to the setup, not to the first copy.
-        for event in self._events:
-            self._quick.record(event, self._ptr)
-        self._rt.streamSynchronize(self._ptr)
+        self._ptr = self._driver.stream()
+        self._open = True
+        try:
+            self._events = self._make(slots)
+            self._spare = [*self._events]
+            # What the driver makes on first use belongs to the setup, not to the first copy.
+            for event in self._events:
+                self._quick.record(event, self._ptr)
+            self._driver.wait_stream(self._ptr)
+        except BaseException:
+            self.close()
+            raise
 
     def _make(self, count: int) -> list[int]:
         """New events of the lane's device, which is current in this thread."""
@@ -148,8 +151,8 @@ class CudaLane:
         """
         self._backend.attach(self.engine.gpu)
         start = perf_counter()
-        self._rt.memcpy(target, source, length, self._kind)
-        self._rt.streamSynchronize(0)
+        self._driver.copy(target, source, length)
+        self._driver.wait_stream(LEGACY)
         log = self.log
         log.append(start)
         log.append(perf_counter())
@@ -168,12 +171,14 @@ class CudaLane:
 
     def arrived(self, slot: int) -> None:
         """Block until the slot's copy has arrived, without taking it off the worker's hands."""
-        self._rt.eventSynchronize(self._events[slot])
+        self._quick.wait(self._events[slot])
 
     def settle(self) -> None:
         """Wait for everything, whatever became of it."""
-        with contextlib.suppress(self._rt.CUDARuntimeError):
-            self._rt.streamSynchronize(self._ptr)
+        if not self._open:
+            return
+        with contextlib.suppress(DriverError):
+            self._driver.wait_stream(self._ptr)
         with contextlib.suppress(DriverError):
             self.log  # noqa: B018 - what was waited for stays logged
         self._flying = [False] * len(self._flying)
@@ -182,10 +187,14 @@ class CudaLane:
             self._spare = [*self._made]
 
     def close(self) -> None:
-        """Give stream and events back."""
+        """Give stream and events back, once."""
+        if not self._open:
+            return
         self.settle()
+        self._open = False
         while self._made:
             self._quick.forget(self._made.pop())
         self._events.clear()
         self._spare.clear()
-        self._stream = None
+        with contextlib.suppress(DriverError):  # the context may be gone already
+            self._driver.drop_stream(self._ptr)

@@ -1,4 +1,8 @@
-"""NVTX ranges, which profilers show beside what the GPU does: flows, hops and chunks by name."""
+"""NVTX ranges, which profilers show beside what the GPU does: flows, hops and chunks by name.
+
+Only a run that was asked for ranges (`execute --nvtx`) makes them, whether a profiler is attached
+or not; CuPy, whose NVTX they are, is imported for such a run alone.
+"""
 
 from __future__ import annotations
 

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from planner.engine.backends.cuda_lane import Owner
-
-_ALREADY_ON: Final = 704
-"""cudaErrorPeerAccessAlreadyEnabled."""
-_NOT_ON: Final = 705
-"""cudaErrorPeerAccessNotEnabled."""
+from planner.engine.backends.cuda_library import PEER_ALREADY_ON, PEER_NOT_ON, DriverError
 
 
 class Peers:
@@ -18,14 +13,14 @@ class Peers:
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
-        self._rt = owner.cupy.cuda.runtime
+        self._driver = owner.driver
         self._opened: list[tuple[int, int]] = []
 
     def missing(self, gpus: Sequence[int]) -> str | None:
         """Which two of the GPUs cannot reach each other, or `None`."""
         for gpu in gpus:
             for other in gpus:
-                if gpu != other and not self._rt.deviceCanAccessPeer(gpu, other):
+                if gpu != other and not self._driver.reaches(gpu, other):
                     return f"device {gpu} has no peer access to device {other}"
         return None
 
@@ -38,7 +33,7 @@ class Peers:
     def is_open(self, gpu: int, peer: int) -> bool:
         """Whether it is on, either way: the driver tells only whoever tries to enable it."""
         for one, other in ((gpu, peer), (peer, gpu)):
-            if not self._rt.deviceCanAccessPeer(one, other):
+            if not self._driver.reaches(one, other):
                 continue
             if not self._enable(one, other):
                 return True
@@ -61,9 +56,9 @@ class Peers:
         """Enable one way; false where it was on already."""
         self._owner.attach(gpu)
         try:
-            self._rt.deviceEnablePeerAccess(peer)
-        except self._rt.CUDARuntimeError as error:
-            if error.status != _ALREADY_ON:
+            self._driver.enable_peer(peer)
+        except DriverError as error:
+            if error.status != PEER_ALREADY_ON:
                 raise
             return False
         return True
@@ -71,7 +66,7 @@ class Peers:
     def _disable(self, gpu: int, peer: int) -> None:
         self._owner.attach(gpu)
         try:
-            self._rt.deviceDisablePeerAccess(peer)
-        except self._rt.CUDARuntimeError as error:
-            if error.status != _NOT_ON:
+            self._driver.disable_peer(peer)
+        except DriverError as error:
+            if error.status != PEER_NOT_ON:
                 raise

@@ -1,6 +1,6 @@
 """Driver calls that keep the interpreter's lock: short ones, made for every chunk.
 
-CuPy lets the lock go around each runtime call. For a call of two or three microseconds that costs
+Most libraries let the lock go around each call. For a call of two or three microseconds that costs
 more than it gives: with a dozen workers the lock is handed to a sleeping thread, which takes some
 ten microseconds to wake while nobody runs Python. Issuing a copy, making and recording an event and
 asking whether it has happened never wait, so they keep the lock; only a real wait lets it go. On an
@@ -14,38 +14,34 @@ memory would wait inside the call, and hold everybody up.
 from __future__ import annotations
 
 import ctypes
-from ctypes import c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import c_float, c_size_t, c_uint, c_uint64, c_void_p
 from functools import cache
-from typing import Any, Final
+from typing import Final
+
+from planner.engine.backends.cuda_library import LIBRARY, bound, failed
 
 NOT_READY: Final = 600
 """CUDA_ERROR_NOT_READY."""
 BLOCKING: Final = 1
 UNTIMED: Final = 2
 """CU_EVENT_BLOCKING_SYNC and CU_EVENT_DISABLE_TIMING."""
-_LIBRARY: Final = "libcuda.so.1"
-
-
-class DriverError(RuntimeError):
-    """A driver call failed; the text names the call and the driver's own word for the reason."""
 
 
 class QuickCalls:
     """The calls, bound once for the process; see `quick_calls`."""
 
     def __init__(self) -> None:
-        keeps, frees = ctypes.PyDLL(_LIBRARY), ctypes.CDLL(_LIBRARY)
-        self._create = _bound(keeps, "cuEventCreate", ctypes.POINTER(c_void_p), c_uint)
-        self._destroy = _bound(keeps, "cuEventDestroy_v2", c_void_p)
-        self._copy = _bound(keeps, "cuMemcpyAsync", c_uint64, c_uint64, c_size_t, c_void_p)
-        self._record = _bound(keeps, "cuEventRecord", c_void_p, c_void_p)
-        self._follow = _bound(keeps, "cuStreamWaitEvent", c_void_p, c_void_p, c_uint)
-        self._query = _bound(keeps, "cuEventQuery", c_void_p)
-        self._elapsed = _bound(
+        keeps, frees = ctypes.PyDLL(LIBRARY), ctypes.CDLL(LIBRARY)
+        self._create = bound(keeps, "cuEventCreate", ctypes.POINTER(c_void_p), c_uint)
+        self._destroy = bound(keeps, "cuEventDestroy_v2", c_void_p)
+        self._copy = bound(keeps, "cuMemcpyAsync", c_uint64, c_uint64, c_size_t, c_void_p)
+        self._record = bound(keeps, "cuEventRecord", c_void_p, c_void_p)
+        self._follow = bound(keeps, "cuStreamWaitEvent", c_void_p, c_void_p, c_uint)
+        self._query = bound(keeps, "cuEventQuery", c_void_p)
+        self._elapsed = bound(
             keeps, "cuEventElapsedTime", ctypes.POINTER(c_float), c_void_p, c_void_p
         )
-        self._synchronize = _bound(frees, "cuEventSynchronize", c_void_p)
-        self._name = _bound(frees, "cuGetErrorName", c_int, ctypes.POINTER(ctypes.c_char_p))
+        self._synchronize = bound(frees, "cuEventSynchronize", c_void_p)
 
     def event(self, *, block: bool, timed: bool) -> int:
         """A new event of the current device.
@@ -55,7 +51,7 @@ class QuickCalls:
         found = c_void_p()
         status = self._create(found, (BLOCKING if block else 0) | (0 if timed else UNTIMED))
         if status or found.value is None:
-            raise self._error("cuEventCreate", status)
+            raise failed("cuEventCreate", status)
         return found.value
 
     def forget(self, event: int) -> None:
@@ -66,19 +62,19 @@ class QuickCalls:
         """Queue a copy; unified addressing tells its direction, and between which GPUs it goes."""
         status = self._copy(target, source, length, stream)
         if status:
-            raise self._error("cuMemcpyAsync", status)
+            raise failed("cuMemcpyAsync", status)
 
     def record(self, event: int, stream: int) -> None:
         """Record an event behind what the stream holds."""
         status = self._record(event, stream)
         if status:
-            raise self._error("cuEventRecord", status)
+            raise failed("cuEventRecord", status)
 
     def follow(self, stream: int, event: int) -> None:
         """Let a stream wait for an event of another one, also of another GPU's."""
         status = self._follow(stream, event, 0)
         if status:
-            raise self._error("cuStreamWaitEvent", status)
+            raise failed("cuStreamWaitEvent", status)
 
     def wait(self, event: int) -> None:
         """Block until the event has happened; other threads run only if it has not yet."""
@@ -86,31 +82,39 @@ class QuickCalls:
         if status == NOT_READY:
             status = self._synchronize(event)
         if status:
-            raise self._error("cuEventSynchronize", status)
+            raise failed("cuEventSynchronize", status)
 
     def elapsed(self, start: int, end: int) -> float:
         """Seconds between two events that have happened."""
         found = c_float()
         status = self._elapsed(found, start, end)
         if status:
-            raise self._error("cuEventElapsedTime", status)
+            raise failed("cuEventElapsedTime", status)
         return found.value / 1e3
 
-    def _error(self, call: str, status: int) -> DriverError:
-        text = ctypes.c_char_p()
-        self._name(status, text)
-        word = text.value.decode() if text.value else "unknown error"
-        return DriverError(f"{call}: {word} ({status})")
+
+class Event:
+    """An event of the current device that is given back with its last reference.
+
+    Attributes
+    ----------
+    handle
+        The driver's.
+
+    """
+
+    __slots__ = ("_quick", "handle")
+
+    def __init__(self, *, timed: bool) -> None:
+        self._quick = quick_calls()
+        self.handle = self._quick.event(block=False, timed=timed)
+
+    def __del__(self) -> None:
+        if hasattr(self, "handle"):
+            self._quick.forget(self.handle)
 
 
 @cache
 def quick_calls() -> QuickCalls:
     """The calls of this process; raises `OSError` without the driver's library."""
     return QuickCalls()
-
-
-def _bound(library: Any, name: str, *types: Any) -> Any:
-    """A function of the library that answers with a status."""
-    function = getattr(library, name)
-    function.argtypes, function.restype = types, c_int
-    return function

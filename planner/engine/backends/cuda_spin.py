@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter, sleep
-from typing import Any, Final
+from typing import Final
 
+from planner.engine.backends.cuda_kernels import imported_cupy
 from planner.engine.waits import TICK_S
 
 _SOURCE: Final = r"""
@@ -22,11 +23,15 @@ _LAST_S: Final = 0.002
 the end would add the timer's lateness to every step."""
 
 
-def spinner(cupy: Any, check: Callable[[], None]) -> Callable[[float], None]:
-    """A function that spins on every multiprocessor of the current device for so many seconds.
+def spinner(gpu: int, check: Callable[[], None]) -> Callable[[float], None]:
+    """A function that spins on every multiprocessor of a device for so many seconds.
+
+    The device must be current where the function is called, as it is here afterwards.
 
     The kernel is compiled here, before anything is timed.
     """
+    cupy = imported_cupy()
+    cupy.cuda.Device(gpu).use()
     kernel = cupy.RawKernel(_SOURCE, "spin")
     blocks = cupy.cuda.Device().attributes["MultiProcessorCount"]
     stream = cupy.cuda.Stream(non_blocking=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from planner.engine.backends.base import DeviceBuffer
+from planner.engine.backends.cuda_kernels import imported_cupy
 from planner.errors import ExecutionError
 
 DRIVER: Final = Path("/proc/driver/nvidia-fs/stats")
@@ -51,10 +52,10 @@ def _compatible(kvikio: Any) -> bool:
 class CudaStorage:
     """See `backends.base.Storage`."""
 
-    def __init__(self, cupy: Any, path: str, *, writes: bool) -> None:
+    def __init__(self, path: str, *, writes: bool) -> None:
         import kvikio
 
-        self._cupy = cupy
+        self._cupy = imported_cupy()
         self._file = kvikio.CuFile(path, "r+" if writes else "r")
         self._arrays: dict[int, Any] = {}
 

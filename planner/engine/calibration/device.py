@@ -124,10 +124,10 @@ class DeviceBench:
         return (end - start) / len(parts)
 
     def _lane(self, gpu: int, target: Memory, source: Memory) -> Lane:
-        """The lane for a pair of blocks, made when it is first needed."""
+        """The lane for a pair of blocks, made when it is first needed; any thread may use it."""
         engine = engine_for(gpu, target, source)
+        self.backend.attach(engine.gpu)
         if engine not in self._lanes:
-            self.backend.attach(engine.gpu)
             self._lanes[engine] = self.backend.lane(engine, BATCH)
         return self._lanes[engine]
 

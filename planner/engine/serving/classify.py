@@ -79,10 +79,9 @@ def _dlpack(thing: Any, stream: int | None) -> MemoryEnd:
     on_gpu = kind in (dlpack.CUDA, dlpack.CUDA_MANAGED)
     try:
         found = dlpack.Imported(_capsule(thing, index, stream) if on_gpu else thing.__dlpack__())
-    except ImportError as error:
+    except (ImportError, OSError) as error:
         raise UnavailableError(
-            f"{type(thing).__name__} lies on a GPU, which needs CuPy: {error}",
-            hint="install the extra cuda12 or cuda13",
+            f"{type(thing).__name__} lies on a GPU, which needs the NVIDIA driver: {error}"
         ) from error
     except (BufferError, TypeError, RuntimeError, ValueError) as error:
         raise InputError(

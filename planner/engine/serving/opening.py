@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from threading import Thread
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from planner.engine.backends.base import Backend
 from planner.errors import InputError, UnavailableError
 
 Name = Literal["cuda", "host"]
+_ON_HOST: Final = 'load to host memory with device="cpu"'
 _DEVICE: Final = re.compile(r"cuda(?::(\d+))?")
 
 
@@ -30,7 +30,7 @@ def device_index(device: object) -> int | None:
 
 
 def open_for(name: Name, gpu: int) -> Backend:
-    """The backend, with the device's context; on CUDA the driver makes it beside CuPy's import.
+    """The backend, with the device's context; other threads go on while the driver makes it.
 
     Raises `UnavailableError` where the device or a library is missing.
     """
@@ -38,34 +38,20 @@ def open_for(name: Name, gpu: int) -> Backend:
         from planner.engine.backends.host import HostBackend
 
         return HostBackend()
-    from planner.engine.backends.cuda_context import hold_context
+    from planner.engine.backends.cuda import CudaBackend
+    from planner.engine.backends.cuda_library import INVALID_DEVICE, DriverError
 
-    held: list[Any] = []
-
-    def hold() -> None:
-        try:
-            held.append(hold_context(gpu))
-        except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
-            held.append(error)
-
-    thread = Thread(target=hold, name="planner context", daemon=True)
-    thread.start()
-    backend = None
     try:
-        from planner.engine.backends.cuda import CudaBackend
-
         backend = CudaBackend()
-    except UnavailableError:
-        thread.join()
-        if not isinstance(held[0], BaseException):
-            held[0]()
-            raise
-    thread.join()
-    let_go = held[0]
-    if backend is None or isinstance(let_go, BaseException):
-        if backend is not None:
-            backend.close()
-        raise let_go
-    backend.attach(gpu)  # now the runtime holds the context, too
-    let_go()
+    except UnavailableError as error:
+        raise UnavailableError(error.message, hint=_ON_HOST) from error
+    try:
+        backend.attach(gpu)
+    except DriverError as error:
+        backend.close()
+        absent = error.status == INVALID_DEVICE
+        what = f"there is no device cuda:{gpu}" if absent else f"cuda:{gpu} gives no context"
+        raise UnavailableError(
+            f"{what} (the driver says {error})", hint=f"look at nvidia-smi, or {_ON_HOST}"
+        ) from error
     return backend

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from planner.engine.backends import cuda_lane
 from planner.engine.backends.base import Engine
 from planner.engine.backends.cuda_lane import CudaLane
-from planner.engine.backends.cuda_quick import DriverError
+from planner.engine.backends.cuda_library import DriverError
 
 KEPT, MORE = 24, 4
 
@@ -25,13 +24,19 @@ class Driver:
         self.current = 0
         self.unread: set[int] = set()
         self.fails_at = -1
-        runtime = SimpleNamespace(
-            CUDARuntimeError=DriverError,
-            streamSynchronize=lambda _stream: None,
-            eventSynchronize=lambda _event: None,
-        )
-        stream = lambda non_blocking: SimpleNamespace(ptr=7)  # noqa: ARG005, E731
-        self.cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime, Stream=stream))
+        self.streams = 0
+        self.driver = self
+
+    def stream(self) -> int:
+        self.streams += 1
+        return 7
+
+    def drop_stream(self, stream: int) -> None:
+        assert stream == 7
+        self.streams -= 1
+
+    def wait_stream(self, _stream: int) -> None:
+        assert self.streams
 
     def attach(self, gpu: int) -> None:
         pass
@@ -105,7 +110,8 @@ def test_every_copy_that_was_waited_for_is_logged_once_and_in_turn(
     assert lane.log[1::2] == waited
     assert driver.most <= max(KEPT + MORE, 2 * slots + KEPT)
     lane.close()
-    assert driver.alive == {}
+    lane.close()
+    assert (driver.alive, driver.streams) == ({}, 0)
 
 
 def test_a_lane_that_is_settled_again_and_again_keeps_its_events(
@@ -124,7 +130,8 @@ def test_a_lane_that_is_settled_again_and_again_keeps_its_events(
         lane.log.clear()
     assert driver.most <= KEPT + MORE
     lane.close()
-    assert driver.alive == {}
+    lane.close()
+    assert (driver.alive, driver.streams) == ({}, 0)
 
 
 def test_events_that_were_made_before_one_failed_are_given_back(
@@ -140,4 +147,13 @@ def test_events_that_were_made_before_one_failed_are_given_back(
         lane.copy(0, 3, 0, 1)
     assert len(driver.alive) == driver.fails_at - 1
     lane.close()
-    assert driver.alive == {}
+    lane.close()
+    assert (driver.alive, driver.streams) == ({}, 0)
+
+
+def test_a_lane_that_cannot_be_made_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver()
+    driver.fails_at = 2
+    with pytest.raises(DriverError):
+        made(driver, 3, monkeypatch)
+    assert (driver.alive, driver.streams) == ({}, 0)

@@ -10,23 +10,15 @@ from typing import Any
 import pytest
 
 from planner.engine.backends import cuda_storage
-from planner.engine.backends.cuda_managed import CudaManaged, Host
+from planner.engine.backends.base import DeviceBuffer
+from planner.engine.backends.cuda_library import DriverError
+from planner.engine.backends.cuda_managed import CudaManaged
 from planner.engine.backends.cuda_peer import Peers
 from planner.engine.memory import HostBuffer
 
 
-class RuntimeFaultError(RuntimeError):
-    """What CuPy raises: the driver's number is its `status`."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(f"error {status}")
-        self.status = status
-
-
 class Driver:
-    """A runtime that keeps a book of peer access, and logs what moves managed memory."""
-
-    CUDARuntimeError = RuntimeFaultError
+    """A driver that keeps a book of peer access, and logs what moves managed memory."""
 
     def __init__(self, *, reach: bool = True, concurrent: int = 1) -> None:
         self.reach, self.concurrent = reach, concurrent
@@ -34,39 +26,37 @@ class Driver:
         self.gpu = 0
         self.calls: list[tuple[Any, ...]] = []
 
-    def deviceCanAccessPeer(self, _gpu: int, _peer: int) -> bool:  # noqa: N802 - CuPy's name
+    def reaches(self, _gpu: int, _peer: int) -> bool:
         return self.reach
 
-    def deviceEnablePeerAccess(self, peer: int) -> None:  # noqa: N802
+    def enable_peer(self, peer: int) -> None:
         if (self.gpu, peer) in self.on:
-            raise RuntimeFaultError(704)
+            raise DriverError("cuCtxEnablePeerAccess", 704)
         self.on.add((self.gpu, peer))
 
-    def deviceDisablePeerAccess(self, peer: int) -> None:  # noqa: N802
+    def disable_peer(self, peer: int) -> None:
         if (self.gpu, peer) not in self.on:
-            raise RuntimeFaultError(705)
+            raise DriverError("cuCtxDisablePeerAccess", 705)
         self.on.remove((self.gpu, peer))
 
-    def deviceGetAttribute(self, _name: int, _gpu: int) -> int:  # noqa: N802
+    def attribute(self, _which: int, _gpu: int) -> int:
         return self.concurrent
 
-    def memPrefetchAsync(self, *words: int) -> None:  # noqa: N802
+    def prefetch(self, *words: int) -> None:
         self.calls.append(("prefetch", *words))
 
-    def memAdvise(self, *words: int) -> None:  # noqa: N802
+    def advise(self, *words: int) -> None:
         self.calls.append(("advise", *words))
 
-    def streamSynchronize(self, _stream: int) -> None:  # noqa: N802
-        self.calls.append(("wait",))
+    def wait_stream(self, _stream: int) -> None:
+        self.calls.append(("wait", self.gpu))
 
 
 class Owner:
-    """A backend of such a driver, with CuPy for a version of CUDA."""
+    """A backend of such a driver."""
 
-    def __init__(self, driver: Driver, version: int = 12090) -> None:
-        self.driver = driver
-        built = SimpleNamespace(get_build_version=lambda: version)
-        self.cupy: Any = SimpleNamespace(cuda=SimpleNamespace(runtime=driver, driver=built))
+    def __init__(self, driver: Driver) -> None:
+        self.driver: Any = driver
 
     def attach(self, gpu: int) -> None:
         self.driver.gpu = gpu
@@ -114,47 +104,32 @@ def test_gpus_that_cannot_reach_each_other_are_named() -> None:
     assert not peers.is_open(0, 1)
 
 
-def test_the_host_is_minus_one_before_cuda_13() -> None:
+def test_managed_memory_goes_to_devices_and_to_the_host() -> None:
     driver = Driver()
     managed, buffer = CudaManaged(Owner(driver)), HostBuffer(100)
-    assert managed.missing(0, to_host=True) is None
+    at = buffer.address
+    managed.add(DeviceBuffer(3, at, 100))
+    assert at in managed
+    assert managed.missing(0) is None
     managed.bring(buffer, 2)
     managed.bring(buffer, None)
     managed.keep_on_host(buffer, 1)
-    at = buffer.address
     assert driver.calls == [
         ("prefetch", at, 100, 2, 0),
-        ("wait",),
-        ("prefetch", at, 100, -1, 0),
-        ("wait",),
-        ("advise", at, 100, 3, -1),  # cudaMemAdviseSetPreferredLocation
-        ("advise", at, 100, 5, 1),  # cudaMemAdviseSetAccessedBy
+        ("wait", 2),
+        ("prefetch", at, 100, -1, 0),  # the host is minus one
+        ("wait", 3),  # in the stream of the device that the memory was allocated on
+        ("advise", at, 100, 3, -1),  # CU_MEM_ADVISE_SET_PREFERRED_LOCATION
+        ("advise", at, 100, 5, 1),  # CU_MEM_ADVISE_SET_ACCESSED_BY
     ]
+    managed.forget(DeviceBuffer(3, at, 100))
+    assert at not in managed
     buffer.close()
-
-
-def test_cuda_13_needs_bindings_of_its_own_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cuda", None)
-    driver = Driver()
-    managed, buffer = CudaManaged(Owner(driver, 13000)), HostBuffer(100)
-    assert managed.missing(0, to_host=False) is None
-    assert "install the extra bindings13" in str(managed.missing(0, to_host=True))
-    # Without a name for the host the CPU's own page faults bring the memory back.
-    managed.bring(buffer, None)
-    assert driver.calls == [("wait",)]
-    buffer.close()
-    older = ModuleType("cuda.bindings")
-    older.__dict__.update(__version__="12.9.1", runtime=ModuleType("cuda.bindings.runtime"))
-    package = ModuleType("cuda")
-    package.__dict__["bindings"] = older
-    monkeypatch.setitem(sys.modules, "cuda", package)
-    monkeypatch.setitem(sys.modules, "cuda.bindings", older)
-    assert str(Host(Owner(driver, 13000).cupy).missing).endswith("cuda-bindings 13, not 12.9.1")
 
 
 def test_devices_that_cannot_share_managed_memory_are_told() -> None:
     managed = CudaManaged(Owner(Driver(concurrent=0)))
-    assert "at the same time" in str(managed.missing(0, to_host=False))
+    assert "at the same time" in str(managed.missing(0))
 
 
 def _kvikio(monkeypatch: pytest.MonkeyPatch, mode: object, *, real: bool) -> None:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import ctypes
-import sys
+import os
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event, get_ident
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from threading import Event
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 import planner
 from planner.engine import files
-from planner.engine.backends import cuda_context, cuda_foreign
+from planner.engine.backends import cuda, cuda_driver, cuda_foreign
+from planner.engine.backends.cuda_library import DriverError
 from planner.engine.backends.host import HostBackend
 from planner.engine.serving import loader, opening
 from planner.errors import InputError, UnavailableError
+from tests.helpers.cuda_library import PINNED, Library, installed
 from tests.helpers.weights import write_weights
 
 
@@ -65,53 +67,51 @@ def test_a_device_that_cannot_be_opened_ends_the_load_and_may_come_later(
         del found
 
 
-class Driver:
-    """Stands in for libcuda: two devices; counts who holds a context."""
-
-    def __init__(self) -> None:
-        self.held: list[int] = []
-        self.thread = 0
-
-    def cuInit(self, flags: int) -> int:  # noqa: N802 - the driver's names
-        self.thread = get_ident()
-        return flags
-
-    def cuDeviceGet(self, device: Any, index: int) -> int:  # noqa: N802
-        if index > 1:
-            return 101  # CUDA_ERROR_INVALID_DEVICE
-        device._obj.value = index
-        return 0
-
-    def cuDevicePrimaryCtxRetain(self, _context: Any, device: Any) -> int:  # noqa: N802
-        self.held.append(device.value)
-        return 0
-
-    def cuDevicePrimaryCtxRelease_v2(self, device: Any) -> int:  # noqa: N802
-        self.held.remove(device.value)
-        return 0
-
-
 @pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
-    found = Driver()
-    monkeypatch.setattr(ctypes, "CDLL", lambda _name: found)
-    monkeypatch.delenv("CUDA_DEVICE_MAX_CONNECTIONS", raising=False)
-    monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8")
-    yield found
-    assert found.held == []
+def library() -> Iterator[Library]:
+    with installed() as found:
+        yield found
 
 
-def test_the_context_is_held_until_it_is_let_go(driver: Driver) -> None:
-    let_go = cuda_context.hold_context(1)
-    assert driver.held == [1]
-    let_go()
-    assert driver.held == []
+def test_a_device_is_opened_with_its_context_by_the_driver_alone(library: Library) -> None:
+    backend = opening.open_for("cuda", 1)
+    assert library.retained == [1]
+    assert library.here() == 101
+    backend.attach(1)
+    backend.close()
+    # Other libraries go on using it: the process keeps it.
+    assert library.retained == [1]
+    assert not any("Release" in name for name in library.names())
 
 
-def test_a_device_that_is_not_there_is_told_with_the_drivers_code(driver: Driver) -> None:
-    with pytest.raises(UnavailableError, match=r"no device cuda:7.*101"):
-        cuda_context.hold_context(7)
-    assert driver.held == []
+def test_the_driver_is_told_of_streams_before_it_starts(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_DEVICE_MAX_CONNECTIONS")
+    seen: list[str | None] = []
+    library.at("cuInit", lambda: seen.append(os.getenv("CUDA_DEVICE_MAX_CONNECTIONS")))
+    opening.open_for("cuda", 0).close()
+    assert seen == ["32"]
+
+
+def test_a_device_that_is_not_there_is_told_with_the_drivers_code(library: Library) -> None:
+    with pytest.raises(UnavailableError, match=r"no device cuda:7.*101") as caught:
+        opening.open_for("cuda", 7)
+    assert "cpu" in str(caught.value.hint)
+    assert library.retained == []
+
+
+def test_a_device_that_gives_no_context_is_told(library: Library) -> None:
+    library.status["cuDevicePrimaryCtxRetain"] = 2
+    with pytest.raises(UnavailableError, match=r"cuda:0 gives no context.*Retain.*\(2\)"):
+        opening.open_for("cuda", 0)
+
+
+def test_a_driver_without_devices_is_told_with_another_way(library: Library) -> None:
+    library.status["cuInit"] = 100
+    with pytest.raises(UnavailableError, match=r"shows no device: cuInit: .*100") as caught:
+        opening.open_for("cuda", 0)
+    assert "cpu" in str(caught.value.hint)
 
 
 def test_a_missing_driver_is_told_with_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,63 +119,87 @@ def test_a_missing_driver_is_told_with_another_way(monkeypatch: pytest.MonkeyPat
         raise OSError("libcuda.so.1: cannot open shared object file")
 
     monkeypatch.setattr(ctypes, "CDLL", absent)
+    cuda_driver.driver.cache_clear()
     with pytest.raises(UnavailableError, match="libcuda") as caught:
-        cuda_context.hold_context(0)
+        opening.open_for("cuda", 0)
     assert "cpu" in str(caught.value.hint)
 
 
-class Backend:
-    """Stands in for the cuda backend; notes whether the context was held when it attached."""
-
-    emulated = False
-
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-        self.attached: list[tuple[int, list[int]]] = []
-        self.closed = False
-
-    def attach(self, gpu: int) -> None:
-        self.attached.append((gpu, list(self._driver.held)))
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def _module(monkeypatch: pytest.MonkeyPatch, make: Any) -> None:
-    module = ModuleType("planner.engine.backends.cuda")
-    module.CudaBackend = make  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "planner.engine.backends.cuda", module)
-
-
-def test_the_context_is_made_on_another_thread_and_handed_over(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch
+def test_a_missing_cupy_is_told_before_the_context_is_made(
+    library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _module(monkeypatch, lambda: Backend(driver))
-    found: Any = opening.open_for("cuda", 1)
-    assert found.attached == [(1, [1])]  # the runtime took the context before it was let go
-    assert driver.thread != get_ident()
-
-
-def test_a_context_that_cannot_be_made_closes_the_backend(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    backend = Backend(driver)
-    _module(monkeypatch, lambda: backend)
-    with pytest.raises(UnavailableError, match="no device cuda:7"):
-        opening.open_for("cuda", 7)
-    assert backend.closed
-
-
-def test_a_backend_that_is_missing_lets_the_context_go(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def absent() -> Backend:
-        raise UnavailableError("CuPy cannot be imported")
-
-    _module(monkeypatch, absent)
-    with pytest.raises(UnavailableError, match="CuPy"):
+    monkeypatch.setattr(cuda, "find_spec", lambda _name: None)
+    with pytest.raises(UnavailableError, match="CuPy is not installed; install the extra cuda12"):
         opening.open_for("cuda", 0)
-    assert driver.held == []
+    assert library.retained == []
+
+
+def test_a_cupy_that_is_broken_is_told_where_a_kernel_is_made(library: Library) -> None:
+    backend = opening.open_for("cuda", 0)
+    with pytest.raises(UnavailableError, match="CuPy cannot be imported"):
+        backend.compile(0)
+    with pytest.raises(UnavailableError, match="CuPy cannot be imported"):
+        backend.compute(0, lambda: None)
+    backend.close()
+    assert library.retained == [0]
+
+
+def test_the_callers_context_is_current_again(library: Library) -> None:
+    for before in (0, 77):  # 0: a thread that has none gets none
+        cuda_driver.driver().set_current(before)
+        with cuda_foreign.current(1):
+            assert library.here() == 101
+        assert library.here() == before
+    with cuda_foreign.kept_device():
+        pass
+    assert library.retained == [1]
+
+
+def test_a_mark_lives_on_its_device_until_nobody_has_it(library: Library) -> None:
+    event = cuda_foreign.mark(1, 55)
+    assert library.events == {event.handle: 101}
+    assert ("cuEventRecord", event.handle, 55) in library.called
+    lane = SimpleNamespace(_ptr=66, engine=SimpleNamespace(gpu=1))
+    cuda_foreign.follow(cast("Any", lane), event)
+    assert ("cuStreamWaitEvent", 66, event.handle, 0) in library.called
+    del event
+    assert library.events == {}
+
+
+def test_a_stream_of_no_device_of_the_transfer_is_told(library: Library) -> None:
+    library.status["cuEventRecord"] = 400
+    with pytest.raises(InputError, match="none of the devices"):
+        cuda_foreign.mark_any([0, 1, 0], 55)
+    assert library.names().count("cuEventRecord") == 2
+    assert library.events == {}
+
+
+def test_a_default_stream_that_waits_has_a_context(library: Library) -> None:
+    seen: list[int] = []
+    library.at("cuStreamWaitEvent", lambda: seen.append(library.here()))
+    lane: Any = SimpleNamespace(_ptr=66, engine=SimpleNamespace(gpu=1))
+    cuda_driver.driver().set_current(0)
+    cuda_foreign.hand_over([lane], 0)
+    assert library.here() == 0
+    cuda_driver.driver().set_current(77)
+    cuda_foreign.hand_over([lane], 0)
+    assert library.here() == 77
+    assert seen == [101, 77]
+
+
+def test_pointers_that_the_driver_does_not_know_are_ordinary_memory(library: Library) -> None:
+    assert not cuda_foreign.is_pinned(4096 * 4096, 1)
+    assert cuda_foreign.is_pinned(PINNED, 1)
+    assert not cuda_foreign.is_pinned(PINNED, 2)  # its last byte is not
+    assert cuda_driver.driver().pointer(PINNED).on_device == PINNED + 1
+    library.status["cuPointerGetAttributes"] = 1
+    assert not cuda_foreign.is_pinned(PINNED, 1)
+    assert cuda_foreign.device_of(0) == 0
+    with pytest.raises(InputError, match="no GPU's memory"):
+        cuda_foreign.device_of(PINNED)
+    library.status["cuPointerGetAttributes"] = 4
+    with pytest.raises(DriverError, match="cuPointerGetAttributes"):
+        cuda_foreign.is_pinned(PINNED, 1)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,142 @@
+"""What the cuda backend asks of the driver, by a library that only keeps the books."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from threading import Thread
+from types import ModuleType
+
+import pytest
+
+from planner.engine.backends import cuda
+from planner.engine.backends.base import Engine
+from planner.engine.backends.cuda import CudaBackend, missing
+from planner.engine.backends.cuda_library import DriverError
+from planner.errors import InfeasibleError
+from tests.helpers.cuda_library import Library, installed
+from tests.helpers.devices import holds
+
+
+@pytest.fixture
+def library() -> Iterator[Library]:
+    with installed() as found:
+        yield found
+
+
+@pytest.fixture
+def backend(library: Library) -> Iterator[CudaBackend]:
+    assert library.called == []
+    with closing(CudaBackend()) as found:
+        yield found
+
+
+def test_devices_are_described_by_the_driver(
+    backend: CudaBackend, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda, "_CUPY", ("no-such-distribution", "pytest"))
+    about = backend.describe([0, 1, 2])
+    assert (about.gpus, about.driver) == (("GPU 0", "GPU 1"), "CUDA 13000")
+    assert about.libraries == {"cupy": pytest.__version__}
+    monkeypatch.setattr(cuda, "_CUPY", ("no-such-distribution",))
+    assert backend.describe([]).libraries == {}
+    assert library.retained == []
+
+
+def test_a_device_that_is_full_is_told_with_what_is_free(
+    backend: CudaBackend, library: Library
+) -> None:
+    library.status["cuMemAlloc_v2"] = 2
+    with pytest.raises(InfeasibleError, match="device 1 has 0 bytes free, not 100"):
+        backend.allocate(1, 100)
+    library.status["cuMemAlloc_v2"] = 1
+    with pytest.raises(DriverError, match="CUDA_ERROR_INVALID_VALUE"):
+        backend.allocate(1, 100)
+
+
+def test_memory_is_given_back_once_and_on_its_device(
+    backend: CudaBackend, library: Library
+) -> None:
+    seen: list[int] = []
+    library.at("cuMemFree_v2", lambda: seen.append(library.here()))
+    buffer = backend.allocate(1, 0)
+    assert ("cuMemAlloc_v2", 0, 1) in library.called  # the driver gives no memory of no bytes
+    backend.attach(0)
+    backend.release(buffer)
+    backend.release(buffer)
+    assert seen == [101]
+
+
+@pytest.mark.parametrize(("attached", "context"), [(1, 101), (None, 100)])
+def test_threads_without_a_context_lock_pages_in_that_of_a_device_in_use(
+    attached: int | None, context: int, backend: CudaBackend, library: Library
+) -> None:
+    seen: list[int] = []
+    for name in ("Register_v2", "Unregister", "Alloc"):
+        library.at(f"cuMemHost{name}", lambda: seen.append(library.here()))
+    library.at("cuMemFreeHost", lambda: seen.append(library.here()))
+    if attached is not None:
+        backend.attach(attached)
+
+    def work() -> None:
+        backend.register(1 << 20, 100)
+        backend.unregister(1 << 20)
+        backend.combined(100).close()
+
+    thread = Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [context] * 4
+    assert holds(backend) == {}
+    assert library.retained == [context - 100]  # and on no other device
+
+
+def test_pages_stay_locked_in_the_context_of_whoever_has_one(
+    backend: CudaBackend, library: Library
+) -> None:
+    backend.driver.set_current(77)
+    backend.register(1 << 20, 100, read_only=True)
+    assert ("cuMemHostRegister_v2", 1 << 20, 100, 8) in library.called
+    assert library.here() == 77
+    backend.unregister(1 << 20)
+    assert library.retained == []
+
+
+def test_the_clock_keeps_one_event_of_each_device(backend: CudaBackend, library: Library) -> None:
+    for gpu in (0, 1):
+        backend.lane(Engine("h2d", gpu), 1).close()
+    backend.start_clock()
+    assert sorted(library.events.values()) == [100, 101]
+    backend.close()
+    assert library.events == {}
+
+
+def test_whatever_is_left_is_given_back_with_the_backend(
+    backend: CudaBackend, library: Library
+) -> None:
+    backend.allocate(0, 10)
+    backend.register(1 << 20, 100)
+    backend.combined(100)
+    backend.open_peer(0, 1)
+    backend.close()
+    assert holds(backend) == {}
+    for name in ("cuMemFree_v2", "cuMemHostUnregister", "cuMemFreeHost"):
+        assert library.names().count(name) == 1
+    assert library.names().count("cuCtxDisablePeerAccess") == 2
+
+
+def test_a_driver_that_counts_no_devices_is_told(library: Library) -> None:
+    assert missing() is None
+    library.status["cuDeviceGetCount"] = 3
+    assert "shows no device: cuDeviceGetCount" in str(missing())
+
+
+@pytest.mark.usefixtures("library")
+def test_a_module_in_the_place_of_cupy_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib.util import find_spec
+
+    monkeypatch.setattr(cuda, "find_spec", find_spec)
+    assert "CuPy is not installed" in str(missing())  # the fixture has it taken away
+    monkeypatch.setitem(sys.modules, "cupy", ModuleType("cupy"))
+    assert missing() is None
