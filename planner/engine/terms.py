@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from planner.engine.budget import Buckets
 from planner.engine.release import Range
 from planner.engine.touch import Touching
-from planner.model.strategies.touched import Use
+from planner.model.touched import Use
 
 if TYPE_CHECKING:
     from planner.engine.marked import Marker

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.model.strategies.touched import ELEMENT, Use
+from planner.model.touched import ELEMENT, Use
 
 SCATTER: Final = 2654435761
 """A prime near 2^32 / golden ratio (Knuth, TAOCP 3, 6.4): thread t serves piece t * SCATTER mod

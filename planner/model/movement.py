@@ -14,7 +14,7 @@ from planner.model.one_slot import in_turn
 from planner.model.pipeline import Stage, Trace, exact, lengths, nearly, seconds, throughput
 from planner.model.strategies import Crossing, Shape, Strategy
 from planner.model.strategies.base import PASSING, RINGS, step, steps
-from planner.model.strategies.touched import of_hbm
+from planner.model.touched import of_hbm
 from planner.results import Hop, SetupStep
 
 START: Final = "start the workers"

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.engine.memory import HostBuffer, copy_memory
-from planner.model.strategies.touched import LEAVES, REGION, THRESHOLD
+from planner.model.touched import LEAVES, REGION, THRESHOLD
 
 
 class Managed(HostBuffer):

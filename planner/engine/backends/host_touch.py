@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from planner.engine.backends.host_managed import Managed
 from planner.engine.memory import copy_memory, memory_at
 from planner.engine.touch import Touch, places
-from planner.model.strategies.touched import REGION
+from planner.model.touched import REGION
 
 Find = Callable[[int], Managed | None]
 """The managed memory that an address lies in."""

@@ -29,7 +29,7 @@ from planner.engine.places import DevicePlace, HostPlace
 from planner.engine.strategies.in_place import IN_PLACE_IN, IN_PLACE_OUT
 from planner.engine.terms import Terms
 from planner.machine.curve import Curve
-from planner.model.strategies.touched import ELEMENT, Use, in_place
+from planner.model.touched import ELEMENT, Use, in_place
 
 What = TypeVar("What")
 

@@ -25,7 +25,7 @@ from planner.engine.strategies.in_place import IN_PLACE_IN
 from planner.engine.strategies.prefetch import PREFETCH_IN, PREFETCH_OUT
 from planner.engine.terms import Terms
 from planner.errors import InfeasibleError
-from planner.model.strategies.touched import Use
+from planner.model.touched import Use
 
 MIB: Final = 1 << 20
 SIZES: Final = (4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)

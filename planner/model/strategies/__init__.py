@@ -21,7 +21,7 @@ from planner.model.strategies import (
     write_combined,
 )
 from planner.model.strategies.base import Crossing, Kind, Shape, Strategy
-from planner.model.strategies.touched import Use
+from planner.model.touched import Use
 
 STRATEGIES: tuple[Strategy, ...] = (
     disk_read.BUFFERED_READ,

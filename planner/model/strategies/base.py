@@ -14,7 +14,7 @@ from typing import Literal, cast
 from planner.machine.curve import Curve
 from planner.machine.schema import CurveName, Direction, Hbm, Link, Machine, Ram
 from planner.model.stage import Stage
-from planner.model.strategies.touched import Use
+from planner.model.touched import Use
 from planner.results import SetupStep
 
 Kind = Literal[

@@ -11,7 +11,7 @@ from planner.model.stage import Stage
 from planner.model.strategies.base import Crossing, Shape, Strategy, kinds, step, steps
 from planner.model.strategies.pinned import DOWN, UP
 from planner.model.strategies.servers import copy_into_managed, wire_charges
-from planner.model.strategies.touched import Use, in_place
+from planner.model.touched import Use, in_place
 from planner.results import SetupStep
 
 

@@ -10,7 +10,7 @@ from planner.model.strategies.base import Crossing, Shape, Strategy, kinds, noth
 from planner.model.strategies.in_place import not_asked
 from planner.model.strategies.pinned import DOWN, UP
 from planner.model.strategies.servers import copy_into_managed, dma, wire_charges
-from planner.model.strategies.touched import BLOCK, Use, faulted
+from planner.model.touched import BLOCK, Use, faulted
 
 SCATTERED: Final[tuple[CurveName, ...]] = ("managed_scattered", "managed_fault")
 """The curve of a pass in no order, and what stands in for it."""

@@ -22,7 +22,7 @@ from planner.engine.memory import Mapping
 from planner.engine.places import DevicePlace
 from planner.engine.transfer import Moved
 from planner.machine.curve import Curve
-from planner.model.strategies.touched import ELEMENT, Use, in_place
+from planner.model.touched import ELEMENT, Use, in_place
 
 MIB = 1 << 20
 OVER = 256 * MIB

@@ -10,7 +10,7 @@ from planner.engine.backends.host_managed import Managed
 from planner.engine.backends.managed_limit import require_managed
 from planner.engine.touch import Touch
 from planner.errors import InfeasibleError
-from planner.model.strategies.touched import BLOCK, REGION
+from planner.model.touched import BLOCK, REGION
 from tests.helpers.machines import MIB, every_way
 from tests.helpers.schedules import run_way
 

@@ -12,7 +12,7 @@ from planner.engine.backends.host_touch import carry_out
 from planner.engine.kept import Kept
 from planner.engine.memory import HostBuffer
 from planner.engine.touch import SCATTER, Touch, Touching, places
-from planner.model.strategies.touched import Pattern, Use, in_place
+from planner.model.touched import Pattern, Use, in_place
 
 uses = st.builds(
     Use,

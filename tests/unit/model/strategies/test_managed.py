@@ -7,7 +7,7 @@ import pytest
 from planner.machine.schema import Machine
 from planner.model.need import Need
 from planner.model.strategies import Use
-from planner.model.strategies.touched import BLOCK, REGION
+from planner.model.touched import BLOCK, REGION
 from tests.helpers.machines import GB, affine, one_gpu
 from tests.helpers.variants import DOWN, UP, by, changed, every, reason, upload
 

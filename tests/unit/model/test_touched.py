@@ -7,7 +7,7 @@ import random
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from planner.model.strategies.touched import (
+from planner.model.touched import (
     BLOCK,
     LEAVES,
     REGION,
