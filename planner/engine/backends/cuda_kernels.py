@@ -111,13 +111,24 @@ def imported_cupy() -> Any:
     return cupy
 
 
+class _Handle:
+    """A stream by its handle, as CUDA's Python libraries hand streams to each other."""
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """Version of the protocol, and the handle."""
+        return 0, self.handle
+
+
 class Kernels:
     """The kernels, compiled and launched once on a device, which is current afterwards."""
 
     def __init__(self, gpu: int) -> None:
         cupy = imported_cupy()
         cupy.cuda.Device(gpu).use()
-        self._external = cupy.cuda.ExternalStream
+        self._foreign = cupy.cuda.Stream.from_external
         self._u64 = cupy.uint64
         processors = cupy.cuda.Device().attributes["MultiProcessorCount"]
         self._blocks = processors * BLOCKS_PER_PROCESSOR
@@ -133,7 +144,7 @@ class Kernels:
 
     def stream(self, handle: int) -> Any:
         """CuPy's view of a stream, to launch kernels in; the stream stays whose it is."""
-        return self._external(handle)
+        return self._foreign(_Handle(handle))
 
     def launch(self, touch: Touch) -> None:
         """Queue one pass on the current stream."""
@@ -159,8 +170,12 @@ class CudaKernelLane(CudaLane):
     ) -> None:
         super().__init__(owner, engine, slots, spin=spin)
         self._kernels = kernels
-        self._stream = kernels.stream(self._ptr)
         self._reached: dict[int, int] = {}
+        try:
+            self._stream = kernels.stream(self._ptr)
+        except BaseException:
+            self.close()
+            raise
 
     def touch(self, slot: int, touch: Touch, reads: int = 1) -> None:
         """Launch the passes, one behind the other."""

@@ -15,6 +15,7 @@ from statistics import median
 from typing import Final
 
 from planner.engine.calibration.proved import Side, proved
+from planner.engine.calibration.scope import FEW_CORES
 from planner.engine.calibration.statistics import typical
 from planner.machine.schema import CopyName, Machine, Ram
 from planner.machine.tables import CopyTable, on_line
@@ -37,6 +38,11 @@ own."""
 TURN_MOST: Final = 1e-3
 """Seconds of a turn looked for: handing a chunk to another thread and back takes some 100 us on
 two busy cores."""
+ONE_SLOT: Final = 0.9
+"""The most of its pace that a ring keeps with one slot a worker where two bounds are equal. Runs
+that show a loss show 0.82 to 0.90 (seven calibrations of H200 machines, measured 2026-11-29 and
+-30). One that shows none was lucky, or the model was too slow for two slots as well; the rings that
+were chosen for it then reached 48 GB/s where 52.5 were predicted."""
 STEPS: Final = 60
 """The most steps of a search; a third of them halve the interval."""
 CLOSE: Final = 1e-7
@@ -290,10 +296,14 @@ def _nearest(shares: Mapping[int, float], workers: int) -> float:
 
 
 def _one_slot(machine: Machine, joint: Joint, table: CopyTable) -> float:
-    """The further share of a ring with one slot a worker, at most 1: one slot gains nothing."""
+    """The further share of a ring with one slot a worker, at most `ONE_SLOT`.
+
+    With few cores it was seen to lose nothing at times: there it is at most 1.
+    """
     timed = _timer(machine, joint)
 
     def time(share: float) -> float:
         return timed(table.model_copy(update={"one_slot": share}))
 
-    return _solve(time, joint.seconds, 1.0)
+    most = ONE_SLOT if max(table.workers) > FEW_CORES else 1.0
+    return min(most, _solve(time, joint.seconds, 1.0))

@@ -99,12 +99,25 @@ def test_the_coupled_machine_reproduces_every_run() -> None:
     machine = _machine()
     truth = {"beside_dma": (0.9, 0.8, 0.7, 0.6)}
     joints = [_measured(machine, "file", Shape(4 * MIB, 2, w), **truth) for w in (1, 2, 4, 8)]
-    single = _measured(machine, "file", Shape(4 * MIB, 1, 4), **truth, one_slot=0.95)
+    single = _measured(machine, "file", Shape(4 * MIB, 1, 4), **truth, one_slot=0.85)
     found = coupled(machine, [*joints, single])
     for joint in (*joints, single):
         seconds = movement(found, "file", SIZE).seconds(joint.shape)
         assert seconds == pytest.approx(joint.seconds, rel=1e-6)
     assert _table(found, "memory") == _table(machine, "memory")
+
+
+@pytest.mark.parametrize(("workers", "kept"), [((1, 2, 4, 8), 0.9), ((1, 2, 3, 4), 1.0)])
+def test_one_slot_loses_a_tenth_at_least_where_workers_are_many(
+    workers: tuple[int, ...], kept: float
+) -> None:
+    # A run that took no longer than the model has it without a loss says nothing of one.
+    machine = _machine()
+    table = _table(machine, "file").model_copy(update={"workers": workers})
+    machine = with_table(machine, "file", table)
+    joints = [_measured(machine, "file", Shape(4 * MIB, 2, w)) for w in workers]
+    single = _measured(machine, "file", Shape(4 * MIB, 1, workers[2]))
+    assert _table(coupled(machine, [*joints, single]), "file").one_slot == pytest.approx(kept)
 
 
 def test_counts_between_take_the_share_of_the_next_smaller_one() -> None:
