@@ -38,9 +38,11 @@ SAVED = 0.05
 """Share of the time that a cheaper, slower ring must save with its setup: the pipeline's formula
 knows no jitter, so where copies and wire balance it promises some per cent too much. A tenth of the
 joint runs on an H200 (measured 2026-11-29) were more than 3 % off it. Engines alone keep to it."""
-CACHE_SHARE = 0.5
+CACHE_SHARE = 0.43
 """Share of the last-level cache that a ring may take: the knee was found at 0.4 to 0.6 of it on two
-machines (32 MiB, 2-core guest; 300 MiB, H200 guest; measured 2026-11-29)."""
+machines (32 MiB, 2-core guest; 300 MiB, H200 guest; measured 2026-11-29). On two guests with two
+H200s rings of 0.48 brought 34 and 36 GB/s where 46 and 50 were predicted, while those of up to 0.43
+lost nothing more than smaller ones (4 and 8 GB, measured 2026-11-29 and -30)."""
 JITTER = 0.10
 """Share of the time that one slot a worker must save on paper to be taken before two."""
 NEAR = 0.01
@@ -91,8 +93,8 @@ def choose_shape(movement: Movement, need: Need) -> Choice | str:
 def _in_cache(movement: Movement, fitting: list[Shape]) -> list[Shape]:
     """The shapes whose ring stays in the CPU's cache, if there are any.
 
-    Copies slow down once the ring of all workers passes about half of the last-level cache, beside
-    DMA sooner than alone, and tables with few rings show the knee too late.
+    Copies slow down once the ring of all workers passes two fifths to a half of the last-level
+    cache, beside DMA sooner than alone, and tables with few rings show the knee too late.
     """
     cache = movement.crossings[0].ram.cache
     if cache is None or not movement.has_pool or not movement.has_ring:
