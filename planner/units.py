@@ -15,11 +15,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
-from typing import Annotated, Any, Final
-
-from pydantic import BeforeValidator, WithJsonSchema
+from typing import Final
 
 from planner.wording import quoted
 
@@ -34,14 +31,6 @@ _NUMBER = r"[+-]?(?:\d+(?:_\d+)*)(?:\.\d*)?(?:[eE][+-]?\d+)?|[+-]?\.\d+(?:[eE][+
 _LONGEST: Final = 100
 _MOST_DIGITS: Final = 30
 _QUANTITY = re.compile(rf"\s*(?P<number>{_NUMBER})\s*(?P<unit>[^\s\d].*?)?\s*")
-
-SIZE_PATTERN: Final = (
-    r"^\s*[0-9][0-9_]*(\.[0-9]*)?([eE][+-]?[0-9]+)?\s*(([kKMGTP]|[KMGTP]i)?B)?\s*$"
-)
-TIME_PATTERN: Final = r"^\s*[0-9][0-9_]*(\.[0-9]*)?([eE][+-]?[0-9]+)?\s*(ns|us|µs|ms|s|min|h)?\s*$"
-RATE_PATTERN: Final = (
-    r"^\s*[0-9][0-9_]*(\.[0-9]*)?([eE][+-]?[0-9]+)?\s*(([kKMGTP]|[KMGTP]i)?(B|b)(/s|ps))?\s*$"
-)
 
 
 class UnitError(ValueError):
@@ -232,28 +221,3 @@ def format_size(size: int) -> str:
 def format_share(share: float) -> str:
     """`12 %`; one decimal below ten per cent."""
     return f"{share * 100:.0f} %" if share >= 0.0995 else f"{share * 100:.1f} %"
-
-
-def _field(parse: Callable[[str], Any], pattern: str, example: str, about: str) -> tuple[Any, Any]:
-    """Pydantic annotations of a quantity: text is parsed, numbers (of our JSON) pass."""
-
-    def read(value: object) -> object:
-        return parse(value) if isinstance(value, str) else value
-
-    schema = {
-        "anyOf": [
-            {"type": "string", "pattern": pattern},
-            {"type": "string", "pattern": r"\$"},  # a variable stands in it
-            {"type": "number", "minimum": 0},
-        ],
-        "description": about,
-        "examples": [example],
-    }
-    return BeforeValidator(read), WithJsonSchema(schema)
-
-
-Bytes = Annotated[int, *_field(parse_size, SIZE_PATTERN, "14GB", "Bytes, with a unit: 14GB, 64MiB")]
-Seconds = Annotated[float, *_field(parse_time, TIME_PATTERN, "12ms", "Seconds, with a unit: 12ms")]
-BytesPerSecond = Annotated[
-    float, *_field(parse_rate, RATE_PATTERN, "25GB/s", "Bytes per second, with a unit: 25GB/s")
-]

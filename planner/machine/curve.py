@@ -17,7 +17,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from planner.machine.reads import ReadTable
-from planner.units import Bytes, BytesPerSecond, Seconds
+from planner.quantities import Bytes, BytesPerSecond, Seconds
 
 
 class Point(BaseModel):

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from planner.machine.curve import Point
 from planner.machine.schema import Machine
-from planner.units import Bytes, BytesPerSecond, Seconds
+from planner.quantities import Bytes, BytesPerSecond, Seconds
 
 HEADER: Final = """\
 # A machine of planner: what it is and how fast it copies. `planner schema --of machine` explains

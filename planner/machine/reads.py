@@ -15,7 +15,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from planner.machine.tables import place
-from planner.units import Bytes, BytesPerSecond
+from planner.quantities import Bytes, BytesPerSecond
 
 
 class ReadTable(BaseModel):

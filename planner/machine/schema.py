@@ -22,7 +22,7 @@ from planner.machine.curve import Curve
 from planner.machine.names import UnknownNamesError, name_faults
 from planner.machine.replicate import check_range, replicate_faults
 from planner.machine.tables import CopyTable
-from planner.units import Bytes, BytesPerSecond, Seconds
+from planner.quantities import Bytes, BytesPerSecond, Seconds
 
 CopyName = Literal["file", "memory", "save", "save_memory", "file_wc", "memory_wc"]
 """A copy stage: page cache → ring, pageable memory → ring, ring → page cache, ring → memory; with

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from planner.units import Bytes, BytesPerSecond, Seconds
+from planner.quantities import Bytes, BytesPerSecond, Seconds
 
 
 class CopyTable(BaseModel):

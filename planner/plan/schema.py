@@ -40,7 +40,8 @@ from planner.plan.words import (
     WrittenError,
     read_strategy,
 )
-from planner.units import Bytes, BytesPerSecond, Seconds, parse_count, parse_size
+from planner.quantities import Bytes, BytesPerSecond, Seconds
+from planner.units import parse_count, parse_size
 
 VERSION: Final = 1
 """The newest version of the plan format that this code reads."""

@@ -17,6 +17,7 @@ FLOORS: Final = {
     "_version": 0,
     "errors": 0,
     "files": 0,
+    "quantities": 0,
     "units": 0,
     "wording": 0,
     "machine": 1,
@@ -30,7 +31,7 @@ FLOORS: Final = {
     "cli": 7,
 }
 IDEAS: Final = {
-    0: "errors, files, units, words, version",
+    0: "errors, files, units, quantities, words, version",
     1: "what the hardware is",
     2: "what people write, and what is emitted",
     3: "what will happen",

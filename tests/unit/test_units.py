@@ -7,12 +7,8 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from pydantic import BaseModel, ValidationError
 
 from planner.units import (
-    Bytes,
-    BytesPerSecond,
-    Seconds,
     UnitError,
     format_rate,
     format_share,
@@ -256,26 +252,3 @@ def test_any_text_is_read_or_refused_by_a_unit_error(text: str) -> None:
         except UnitError:
             continue
         assert value >= 0
-
-
-class _Quantities(BaseModel):
-    size: Bytes
-    time: Seconds
-    rate: BytesPerSecond
-
-
-def test_fields_read_text_and_the_numbers_of_our_own_json() -> None:
-    written = _Quantities.model_validate({"size": "1kB", "time": "1ms", "rate": "1kB/s"})
-    assert written == _Quantities.model_validate({"size": 1000, "time": 0.001, "rate": 1000.0})
-    assert _Quantities.model_validate_json(written.model_dump_json()) == written
-
-
-def test_a_bad_field_carries_the_unit_error() -> None:
-    with pytest.raises(ValidationError) as caught:
-        _Quantities.model_validate({"size": "1", "time": "1ms", "rate": "1kB/s"})
-    assert isinstance(caught.value.errors()[0]["ctx"]["error"], UnitError)
-
-
-def test_editors_accept_a_variable_where_a_quantity_belongs() -> None:
-    choices = _Quantities.model_json_schema()["properties"]["size"]["anyOf"]
-    assert {"type": "string", "pattern": r"\$"} in choices

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from planner.machine.schema import Machine
+from planner.quantities import RATE_PATTERN, SIZE_PATTERN, TIME_PATTERN
 from planner.report.change_words import value_words
 from planner.report.diff import MOST, diff_text
 from planner.report.style import Style
 from planner.results import Estimate
 from planner.results.diff import Diff
 from planner.review.compare import compare
-from planner.units import RATE_PATTERN, SIZE_PATTERN, TIME_PATTERN
 from tests.helpers import results, sides
 
 
