@@ -42,11 +42,11 @@ _CUPY: Final = ("cupy-cuda12x", "cupy-cuda13x", "cupy")
 """The distributions that CuPy comes in."""
 
 
-def missing() -> str | None:
-    """What this computer lacks for the backend, or `None`.
+def missing(*, kernels: bool = True) -> str | None:
+    """What this computer lacks for the backend, or `None`; without `kernels` copies are enough.
 
-    CuPy is looked for without importing it, which takes up to most of a second: one that is there
-    but broken is told where a kernel is made, and by `planner doctor`.
+    Kernels take CuPy. It is looked for without importing it, which takes up to most of a second:
+    one that is there but broken is told where a kernel is made, and by `planner doctor`.
     """
     try:
         count = driver().count()
@@ -56,7 +56,7 @@ def missing() -> str | None:
         count, reason = 0, f"the driver shows no device: {error}"
     else:
         reason = "the driver shows no device"
-    if not _has_cupy():
+    if kernels and not _has_cupy():
         return "CuPy is not installed; install the extra cuda12 or cuda13"
     return None if count else reason
 
@@ -83,6 +83,12 @@ def _cupy_version() -> dict[str, str]:
 class CudaBackend:
     """See `backends.base.Backend`.
 
+    Parameters
+    ----------
+    kernels
+        Whether kernels are wanted as well as copies: what makes one is `UnavailableError` where
+        CuPy is not installed.
+
     Raises
     ------
     UnavailableError
@@ -93,8 +99,8 @@ class CudaBackend:
     name: Final[Name] = "cuda"
     emulated: Final = False
 
-    def __init__(self) -> None:
-        reason = missing()
+    def __init__(self, *, kernels: bool = True) -> None:
+        reason = missing(kernels=kernels)
         if reason is not None:
             raise UnavailableError(
                 f"the cuda backend cannot run here: {reason}",

@@ -32,6 +32,8 @@ def device_index(device: object) -> int | None:
 def open_for(name: Name, gpu: int) -> Backend:
     """The backend, with the device's context; other threads go on while the driver makes it.
 
+    Only copies are asked of it: there need be no CuPy.
+
     Raises `UnavailableError` where the device or a library is missing.
     """
     if name == "host":
@@ -42,7 +44,7 @@ def open_for(name: Name, gpu: int) -> Backend:
     from planner.engine.backends.cuda_library import INVALID_DEVICE, DriverError
 
     try:
-        backend = CudaBackend()
+        backend = CudaBackend(kernels=False)
     except UnavailableError as error:
         raise UnavailableError(error.message, hint=_ON_HOST) from error
     try:

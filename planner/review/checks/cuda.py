@@ -55,7 +55,7 @@ def cuda(seen: Observation) -> Iterator[Finding]:
             "problem",
             "CuPy",
             f"an NVIDIA driver is there, but CuPy cannot be imported: {look.no_cupy}",
-            why="execute and calibrate emulate the GPU in RAM",
+            why="execute and calibrate emulate the GPU in RAM (planner.load needs no CuPy)",
             mend="pip install 'planner[cuda12]' or [cuda13]",
         )
         return

@@ -125,13 +125,15 @@ def test_a_missing_driver_is_told_with_another_way(monkeypatch: pytest.MonkeyPat
     assert "cpu" in str(caught.value.hint)
 
 
-def test_a_missing_cupy_is_told_before_the_context_is_made(
+def test_loads_go_without_cupy_and_plans_do_not(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cuda, "find_spec", lambda _name: None)
     with pytest.raises(UnavailableError, match="CuPy is not installed; install the extra cuda12"):
-        opening.open_for("cuda", 0)
+        cuda.CudaBackend()
     assert library.retained == []
+    opening.open_for("cuda", 0).close()
+    assert library.retained == [0]
 
 
 def test_a_cupy_that_is_broken_is_told_where_a_kernel_is_made(library: Library) -> None:
