@@ -9,6 +9,7 @@ unless less may be pinned than the files have.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -71,10 +72,12 @@ class Maps:
 
     def close(self, backend: Backend | None) -> None:
         """Give all registrations back, while no copy is in flight, and unmap the files."""
-        while self.held and backend is not None:
-            self._give_back_oldest(backend)
-        while self.maps:
-            self.maps.popitem()[1].close()
+        with contextlib.ExitStack() as last:  # which goes on where the driver refuses one
+            while self.maps:
+                last.callback(self.maps.popitem()[1].close)
+            while self.held and backend is not None:
+                last.callback(backend.unregister, self.held.pop()[0])
+            self.now = 0
 
 
 def shape_of(room: int) -> Shape | None:

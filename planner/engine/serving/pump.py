@@ -1,8 +1,8 @@
 """The pool behind all calls: threads, a ring and lanes that stay from one job to the next.
 
 Nothing is made before it is needed, and the slow parts are made beside the first reads: while
-workers fill their slots, the thread that runs the job opens the backend (on a cold start the CUDA
-context and CuPy) and allocates the destination. It fills no slots itself where others read into
+workers fill their slots, the thread that runs the job opens the backend (on a cold start it makes
+the CUDA context) and allocates the destination. It fills no slots itself where others read into
 the ring: a worker that comes late holds up the copies of its chunks. A slot is registered by its
 own worker before its first copy: the read has touched it by then.
 """
@@ -164,10 +164,14 @@ class Pump:
         return self.bank.backend
 
     def clear_up(self) -> None:
-        """Give back what a job left registered, if any did."""
+        """Give back what a job left registered, if any did; never raises.
+
+        Whoever asked has the answer already, or an error that says more. What ails the driver the
+        next call will tell, which waits for this thread.
+        """
         maps, self._left = self._left, None
         if maps is not None:
-            with in_backend():
+            with in_backend(), contextlib.suppress(OSError, RuntimeError):
                 maps.close(self.bank.backend if self.bank is not None else None)
 
     def _reach(self, hand: Hand, job: Job) -> Lane:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import planner
@@ -175,6 +176,41 @@ def test_faults_are_told_and_give_everything_back(
                 pool.load(path, cores=1)
         assert not backend.held
         assert pool.load(path, cores=1)["a"].nbytes == 6 * MIB
+
+
+@pytest.mark.parametrize("fails", ["the load", None])
+def test_a_driver_that_keeps_a_registration_holds_up_nobody(
+    backend: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str | None
+) -> None:
+    path = tmp_path / "m.safetensors"
+    held = write_weights(path, [("a", "U8", (3 * MIB,))])
+    real, tries = backend.unregister, 0
+
+    def refuses_once(address: int) -> None:
+        nonlocal tries
+        tries += 1
+        real(address)
+        if tries == 1:
+            raise RuntimeError("the driver keeps it")
+
+    def failing(*_given: Any) -> None:
+        raise OSError("the link fell asleep")
+
+    monkeypatch.setattr(backend, "unregister", refuses_once)
+    with planner.Loader(backend="host") as pool:
+        if fails is None:
+            assert pool.load(path, cores=1)["a"].nbytes == 3 * MIB
+        else:
+            with monkeypatch.context() as patch:
+                patch.setattr(mapped.MappedHands, "_wait", failing)
+                with pytest.raises(ExecutionError, match="fell asleep"):  # not the second fault
+                    pool.load(path, cores=1)
+        # Its thread lives on, and the other pieces were given back.
+        again = pool.transfer(path, np.zeros(path.stat().st_size, np.uint8)).result(30)
+        assert again.size_bytes == path.stat().st_size
+        assert not backend.held
+        assert pool.load(path, cores=1)["a"].raw.numpy().tobytes() == held["a"].tobytes()
+    assert tries > 3
 
 
 def test_pieces_share_no_page(tmp_path: Path) -> None:
