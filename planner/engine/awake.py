@@ -48,10 +48,10 @@ class Waker:
                 lane.log.clear()
 
     def _lane(self, engine: Engine) -> tuple[Lane, int, int]:
-        """A lane of the engine, and where it copies to and from."""
+        """A lane of the engine, and where it copies to and from; any thread may use it."""
+        gpu = engine.gpu
+        self._backend.attach(gpu)  # each sample has threads of its own
         if engine not in self._lanes:
-            gpu = engine.gpu
-            self._backend.attach(gpu)
             lane = self._backend.lane(engine, 1)
             self._undo.callback(lane.close)
             here = self._on(gpu)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from threading import Thread
+from threading import Thread, get_ident
 from time import perf_counter, sleep
 
 import pytest
@@ -66,6 +67,29 @@ def test_all_engines_are_at_work_for_as_long_as_asked_and_nothing_stays() -> Non
     finally:
         waker.close()
         assert backend.live == set()
+        backend.close()
+
+
+def test_each_thread_is_made_ready_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A sample has threads of its own: what the last one attached to is not theirs.
+    ready: set[tuple[int, int]] = set()
+    backend = Counting()
+    monkeypatch.setattr(backend, "attach", lambda gpu: ready.add((get_ident(), gpu)))
+    real = HostLane.copy
+
+    def copy(lane: HostLane, *given: int) -> None:
+        assert (get_ident(), lane.engine.gpu) in ready
+        real(lane, *given)
+
+    monkeypatch.setattr(HostLane, "copy", copy)
+    waker = Waker(backend)
+    try:
+        for _ in range(2):
+            ready.clear()
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(waker, [Engine("h2d", 0), Engine("h2d", 1)], 1e-4).result(10)
+    finally:
+        waker.close()
         backend.close()
 
 
