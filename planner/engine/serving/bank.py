@@ -133,5 +133,5 @@ class Bank:
             if not self._retired or self._live:
                 return
             self._retired = False
-        with in_backend():
+        with self.quietly():  # a finaliser may be here, in any thread
             self.backend.close()

@@ -14,6 +14,7 @@ from planner.engine.backends import cuda
 from planner.engine.backends.base import Engine
 from planner.engine.backends.cuda import CudaBackend, missing
 from planner.engine.backends.cuda_library import DriverError
+from planner.engine.serving.bank import Bank
 from planner.errors import InfeasibleError
 from tests.helpers.cuda_library import Library, installed
 from tests.helpers.devices import holds
@@ -140,3 +141,20 @@ def test_a_module_in_the_place_of_cupy_will_do(monkeypatch: pytest.MonkeyPatch) 
     assert "CuPy is not installed" in str(missing())  # the fixture has it taken away
     monkeypatch.setitem(sys.modules, "cupy", ModuleType("cupy"))
     assert missing() is None
+
+
+@pytest.mark.parametrize("before", [0, 77])
+def test_the_last_memory_closes_the_backend_and_leaves_the_callers_context(
+    library: Library, before: int
+) -> None:
+    backend = CudaBackend()
+    bank = Bank(backend)
+    memory = bank.allocate(1, 100)
+    backend.open_peer(0, 1)
+    backend.driver.set_current(before)
+    bank.retire()
+    assert holds(backend) != {}
+    del memory  # its finaliser closes the backend, in this thread
+    assert holds(backend) == {}
+    assert library.names().count("cuCtxDisablePeerAccess") == 2
+    assert library.here() == before
