@@ -104,9 +104,10 @@ def imported_cupy() -> Any:
     """
     try:
         import cupy
-    except ImportError as error:
+    except Exception as error:  # a broken library raises whatever its parts do
         raise UnavailableError(
-            f"CuPy cannot be imported: {error}", hint="install the extra cuda12 or cuda13"
+            f"CuPy cannot be imported: {error}",
+            hint="install the extra cuda12 or cuda13 anew; --backend host emulates the GPU in RAM",
         ) from error
     return cupy
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -144,6 +146,19 @@ def test_a_cupy_that_is_broken_is_told_where_a_kernel_is_made(library: Library) 
         backend.compute(0, lambda: None)
     backend.close()
     assert library.retained == [0]
+
+
+@pytest.mark.usefixtures("library")
+def test_a_cupy_that_breaks_in_its_own_way_is_told_likewise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cupy.py").write_text('raise ValueError("numpy.dtype size changed")')
+    monkeypatch.delitem(sys.modules, "cupy")
+    monkeypatch.syspath_prepend(tmp_path)
+    with closing(opening.open_for("cuda", 0)) as backend:
+        with pytest.raises(UnavailableError, match=r"numpy\.dtype size changed") as caught:
+            backend.compile(0)
+        assert "--backend host" in str(caught.value.hint)
 
 
 def test_the_callers_context_is_current_again(library: Library) -> None:
