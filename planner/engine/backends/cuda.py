@@ -17,7 +17,7 @@ from planner.engine.backends.base import Description, DeviceBuffer, Engine, Name
 from planner.engine.backends.cuda_driver import LEGACY, driver
 from planner.engine.backends.cuda_kernels import CudaKernelLane, Kernels
 from planner.engine.backends.cuda_lane import CudaLane
-from planner.engine.backends.cuda_library import OUT_OF_MEMORY, DriverError
+from planner.engine.backends.cuda_library import INVALID_DEVICE, OUT_OF_MEMORY, DriverError
 from planner.engine.backends.cuda_managed import CudaManaged, CudaPageLane
 from planner.engine.backends.cuda_peer import Peers
 from planner.engine.backends.cuda_quick import Event, quick_calls
@@ -145,8 +145,19 @@ class CudaBackend:
         return bool(self.driver.attribute(_ATTR_READ_ONLY, gpu))
 
     def attach(self, gpu: int) -> None:
-        """Make the device current in the calling thread; the first time makes its context."""
-        self.driver.attach(gpu)
+        """Make the device current in the calling thread; the first time makes its context.
+
+        Raises `UnavailableError` where there is no such device, or it gives no context.
+        """
+        try:
+            self.driver.attach(gpu)
+        except DriverError as error:
+            absent = error.status == INVALID_DEVICE
+            what = f"there is no device cuda:{gpu}" if absent else f"cuda:{gpu} gives no context"
+            raise UnavailableError(
+                f"{what} (the driver says {error})",
+                hint="nvidia-smi shows the devices, and what takes their memory",
+            ) from error
         self._attached.add(gpu)
         if self._home is None:
             self._home = gpu

@@ -15,7 +15,7 @@ from planner.engine.backends.base import Engine
 from planner.engine.backends.cuda import CudaBackend, missing
 from planner.engine.backends.cuda_library import DriverError
 from planner.engine.serving.bank import Bank
-from planner.errors import InfeasibleError
+from planner.errors import InfeasibleError, UnavailableError
 from tests.helpers.cuda_library import Library, installed
 from tests.helpers.devices import holds
 
@@ -67,6 +67,21 @@ def test_memory_is_given_back_once_and_on_its_device(
     backend.release(buffer)
     backend.release(buffer)
     assert seen == [101]
+
+
+def test_a_device_that_is_asked_for_later_and_is_not_there_is_told(
+    backend: CudaBackend, library: Library
+) -> None:
+    backend.attach(0)
+    with pytest.raises(
+        UnavailableError, match=r"no device cuda:7 \(.*cuDeviceGet: .*101"
+    ) as caught:
+        backend.allocate(7, 100)
+    assert "nvidia-smi" in str(caught.value.hint)
+    library.status["cuDevicePrimaryCtxRetain"] = 2
+    with pytest.raises(UnavailableError, match=r"cuda:1 gives no context .*Retain.*\(2\)"):
+        backend.attach(1)
+    assert library.here() == 100
 
 
 @pytest.mark.parametrize(("attached", "context"), [(1, 101), (None, 100)])
