@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from planner.engine.backends.cuda_library import DriverError
 from planner.engine.serving import dlpack
 from planner.engine.serving.ends import Cache, End, FileEnd, MemoryEnd, SinkEnd
 from planner.engine.serving.tensors import Tensor
@@ -79,10 +80,8 @@ def _dlpack(thing: Any, stream: int | None) -> MemoryEnd:
     on_gpu = kind in (dlpack.CUDA, dlpack.CUDA_MANAGED)
     try:
         found = dlpack.Imported(_capsule(thing, index, stream) if on_gpu else thing.__dlpack__())
-    except (ImportError, OSError) as error:
-        raise UnavailableError(
-            f"{type(thing).__name__} lies on a GPU, which needs the NVIDIA driver: {error}"
-        ) from error
+    except (ImportError, OSError, DriverError) as error:
+        raise _no_driver(thing, error) from error
     except (BufferError, TypeError, RuntimeError, ValueError) as error:
         raise InputError(
             f"{type(thing).__name__} does not give its memory: {error}",
@@ -111,8 +110,6 @@ def _capsule(thing: Any, gpu: int, stream: int | None) -> Any:
 
 def _cuda_array(thing: Any, interface: dict[str, Any], *, writable: bool) -> MemoryEnd:
     """Memory by the CUDA Array Interface, version 3."""
-    from planner.engine.backends.cuda_foreign import device_of
-
     shape, steps = tuple(interface["shape"]), interface.get("strides")
     width = int(interface["typestr"][2:])
     size = width
@@ -121,7 +118,24 @@ def _cuda_array(thing: Any, interface: dict[str, Any], *, writable: bool) -> Mem
     compact = not size or steps is None or _packed(shape, tuple(steps), width)
     address, read_only = interface["data"]
     _require(thing, compact, not (read_only and writable))
-    return MemoryEnd(int(address or 0), size, device_of(int(address or 0)), keep=thing)
+    return MemoryEnd(int(address or 0), size, _gpu_of(thing, int(address or 0)), keep=thing)
+
+
+def _gpu_of(thing: Any, address: int) -> int:
+    """The GPU that the driver says an address is of."""
+    from planner.engine.backends.cuda_foreign import device_of
+
+    try:
+        return device_of(address)
+    except (OSError, DriverError) as error:
+        raise _no_driver(thing, error) from error
+
+
+def _no_driver(thing: Any, error: Exception) -> UnavailableError:
+    return UnavailableError(
+        f"{type(thing).__name__} lies on a GPU, which needs the NVIDIA driver: {error}",
+        hint="planner doctor says what is wrong with it",
+    )
 
 
 def _packed(shape: tuple[int, ...], steps: tuple[int, ...], width: int) -> bool:

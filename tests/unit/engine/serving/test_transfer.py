@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 import planner
 from planner.engine import files
-from planner.errors import ExecutionError, InputError
+from planner.engine.backends import cuda_foreign
+from planner.engine.backends.cuda_library import DriverError
+from planner.errors import ExecutionError, InputError, UnavailableError
 from tests.helpers.machines import one_gpu
 from tests.helpers.weights import write_weights
 
@@ -109,6 +111,34 @@ class Foreign:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.held.__dlpack_device__()
+
+
+class OnGpu:
+    """What says of itself that it lies on a GPU."""
+
+    def __init__(self, **offers: Any) -> None:
+        vars(self).update(offers)
+
+
+@pytest.mark.parametrize("fault", ["no library", "no device"])
+@pytest.mark.parametrize("protocol", ["__cuda_array_interface__", "dlpack"])
+def test_an_array_on_a_gpu_without_a_driver_is_told(
+    pool: planner.Loader, monkeypatch: pytest.MonkeyPatch, protocol: str, fault: str
+) -> None:
+    def absent() -> Any:
+        if fault == "no library":
+            raise OSError("libcuda.so.1: cannot open shared object file")
+        raise DriverError("cuInit: CUDA_ERROR_NO_DEVICE (100)", 100)
+
+    interface = {"shape": (8,), "typestr": "|u1", "data": (1 << 40, False), "version": 3}
+    there = OnGpu(
+        **{"__cuda_array_interface__": interface}
+        if protocol != "dlpack"
+        else {"__dlpack__": None, "__dlpack_device__": lambda: (2, 0)}
+    )
+    monkeypatch.setattr(cuda_foreign, "driver", absent)
+    with pytest.raises(UnavailableError, match=r"OnGpu lies on a GPU.*(libcuda|NO_DEVICE)"):
+        pool.transfer(bytearray(8), there)
 
 
 def test_arrays_by_dlpack_alone(pool: planner.Loader) -> None:
