@@ -7,6 +7,7 @@ imported where a kernel is made, or GPUDirect Storage is used: loads do without 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -17,7 +18,11 @@ from planner.engine.backends.base import Description, DeviceBuffer, Engine, Name
 from planner.engine.backends.cuda_driver import LEGACY, driver
 from planner.engine.backends.cuda_kernels import CudaKernelLane, Kernels
 from planner.engine.backends.cuda_lane import CudaLane
-from planner.engine.backends.cuda_library import INVALID_DEVICE, OUT_OF_MEMORY, DriverError
+from planner.engine.backends.cuda_library import (
+    INVALID_DEVICE,
+    OUT_OF_MEMORY,
+    DriverError,
+)
 from planner.engine.backends.cuda_managed import CudaManaged, CudaPageLane
 from planner.engine.backends.cuda_peer import Peers
 from planner.engine.backends.cuda_quick import Event, quick_calls
@@ -350,13 +355,14 @@ class CudaBackend:
         return spinner(gpu, check)
 
     def close(self) -> None:
-        """Disable what was enabled, unregister and free what is left."""
-        self._peers.close()
-        for address in list(self._registered):
-            self.unregister(address)
-        for address, gpu in list(self._allocated.items()):
-            self.release(DeviceBuffer(gpu, address, 0))
-        for address in list(self._given):
-            self._take_back(address)
-        self._kernels.clear()
-        self._clock.clear()
+        """Disable what was enabled, unregister and free what is left, all of it."""
+        with ExitStack() as last:  # which goes on where the driver refuses one
+            last.callback(self._clock.clear)
+            last.callback(self._kernels.clear)
+            for address in list(self._given):
+                last.callback(self._take_back, address)
+            for address, gpu in list(self._allocated.items()):
+                last.callback(self.release, DeviceBuffer(gpu, address, 0))
+            for address in list(self._registered):
+                last.callback(self.unregister, address)
+            last.callback(self._peers.close)

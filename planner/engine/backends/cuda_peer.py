@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from planner.engine.backends.cuda_lane import Owner
 from planner.engine.backends.cuda_library import PEER_ALREADY_ON, PEER_NOT_ON, DriverError
@@ -49,8 +50,9 @@ class Peers:
 
     def close(self) -> None:
         """Disable what was enabled here."""
-        while self._opened:
-            self._disable(*self._opened.pop())
+        with ExitStack() as last:  # which goes on where the driver refuses one
+            while self._opened:
+                last.callback(self._disable, *self._opened.pop())
 
     def _enable(self, gpu: int, peer: int) -> bool:
         """Enable one way; false where it was on already."""

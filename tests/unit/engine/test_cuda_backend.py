@@ -142,6 +142,25 @@ def test_whatever_is_left_is_given_back_with_the_backend(
     assert library.names().count("cuCtxDisablePeerAccess") == 2
 
 
+def test_what_the_driver_keeps_holds_up_nothing_else(
+    backend: CudaBackend, library: Library
+) -> None:
+    backend.allocate(0, 10)
+    backend.register(1 << 20, 100)
+    backend.register(1 << 21, 100)
+    backend.combined(100)
+    backend.open_peer(0, 1)
+    backend.lane(Engine("h2d", 0), 1).close()
+    library.status |= {"cuCtxDisablePeerAccess": 700, "cuMemHostUnregister": 700}
+    with pytest.raises(DriverError, match="cuMemHostUnregister"):
+        backend.close()
+    names = library.names()
+    assert names.count("cuMemHostUnregister") == names.count("cuCtxDisablePeerAccess") == 2
+    assert names.count("cuMemFree_v2") == names.count("cuMemFreeHost") == 1
+    assert library.events == {}
+    library.status.clear()
+
+
 def test_a_driver_that_counts_no_devices_is_told(library: Library) -> None:
     assert missing() is None
     library.status["cuDeviceGetCount"] = 3
