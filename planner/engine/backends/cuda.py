@@ -20,6 +20,7 @@ from planner.engine.backends.cuda_kernels import CudaKernelLane, Kernels
 from planner.engine.backends.cuda_lane import CudaLane
 from planner.engine.backends.cuda_library import (
     INVALID_DEVICE,
+    NOT_INITIALIZED,
     OUT_OF_MEMORY,
     DriverError,
 )
@@ -59,6 +60,8 @@ def missing(*, kernels: bool = True) -> str | None:
         return "the NVIDIA driver's library libcuda.so.1 is not installed"
     except DriverError as error:
         count, reason = 0, f"the driver shows no device: {error}"
+        if error.status == NOT_INITIALIZED:  # though it was, or the library would not be open
+            reason = "the process was forked from one that uses the driver; start it by spawn"
     else:
         reason = "the driver shows no device"
     if kernels and not _has_cupy():

@@ -9,6 +9,7 @@ from typing import Any, Final
 LIBRARY: Final = "libcuda.so.1"
 INVALID_VALUE: Final = 1
 OUT_OF_MEMORY: Final = 2
+NOT_INITIALIZED: Final = 3
 INVALID_DEVICE: Final = 101
 INVALID_CONTEXT: Final = 201
 PEER_ALREADY_ON: Final = 704

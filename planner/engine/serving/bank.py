@@ -7,6 +7,7 @@ lock it would need. There it only leaves the memory to whoever comes by next.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import weakref
 from collections import deque
@@ -68,6 +69,7 @@ class Bank:
         self._left: deque[DeviceBuffer] = deque()
         self._live = 0
         self._retired = False
+        self._process = os.getpid()
 
     def allocate(self, gpu: int, size: int) -> Memory:
         """Memory of a GPU (of its emulation: the host's); raises `InfeasibleError`."""
@@ -88,6 +90,8 @@ class Bank:
         return memory
 
     def _give_back(self, buffer: DeviceBuffer) -> None:
+        if os.getpid() != self._process:  # forked: it is the parent's, and so is the driver
+            return
         self._left.append(buffer)
         if not getattr(_here, "inside", False):
             self.tidy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -163,8 +164,23 @@ def test_what_the_driver_keeps_holds_up_nothing_else(
 
 def test_a_driver_that_counts_no_devices_is_told(library: Library) -> None:
     assert missing() is None
-    library.status["cuDeviceGetCount"] = 3
+    library.status["cuDeviceGetCount"] = 999
     assert "shows no device: cuDeviceGetCount" in str(missing())
+    library.status["cuDeviceGetCount"] = 3
+    assert "forked" in str(missing())
+
+
+def test_a_forked_process_leaves_the_parents_memory(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(CudaBackend()) as backend:
+        bank = Bank(backend)
+        memory = bank.allocate(1, 100)
+        called = library.names()
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        del memory
+        assert library.names() == called
+        assert bank.live == 1
 
 
 @pytest.mark.usefixtures("library")
