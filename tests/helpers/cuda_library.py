@@ -99,6 +99,10 @@ class Library:
         name.value = b"GPU %d" % device
         return 0
 
+    def _cuDeviceGetPCIBusId(self, bus: Any, _length: int, device: int) -> int:  # noqa: N802
+        bus.value = b"0000:%02X:00.0" % (10 + device)
+        return 0
+
     def _cuDriverGetVersion(self, version: Any) -> int:  # noqa: N802
         version.value = 13000
         return 0

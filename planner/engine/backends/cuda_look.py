@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from planner.engine.backends.cuda_driver import driver
+from planner.engine.backends.cuda_library import DriverError
 from planner.machine.observation import Cuda
 
 
@@ -35,15 +37,12 @@ def look() -> Cuda:
 
 
 def addresses() -> tuple[str, ...]:
-    """The PCI address of each device in CUDA's order; none where CUDA does not say."""
+    """The PCI address of each device in CUDA's order; none where the driver does not say."""
     try:
-        import cupy
-
-        runtime = cupy.cuda.runtime
-        found = [runtime.deviceGetPCIBusId(k) for k in range(runtime.getDeviceCount())]
-    except Exception:  # noqa: BLE001 - a broken library has no devices
+        calls = driver()
+        return tuple(calls.bus(gpu) for gpu in range(calls.count()))
+    except (OSError, DriverError):
         return ()
-    return tuple(bus.decode() if isinstance(bus, bytes) else str(bus) for bus in found)
 
 
 def _ask(function: Callable[[], Any]) -> tuple[int | None, str | None]:

@@ -16,6 +16,7 @@ from planner.engine.backends import cuda_look
 from planner.engine.here import calibrations
 from planner.engine.observe import TOPOLOGY, observe
 from planner.machine.load import load_machine
+from tests.helpers.cuda_library import installed
 
 
 def fake_cupy(**functions: Any) -> ModuleType:
@@ -60,13 +61,12 @@ def test_what_cuda_refuses_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "cupy" in (cuda_look.look().no_cupy or "")
 
 
-def test_cuda_tells_where_its_devices_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    # One GPU of several is shown; older versions of the binding give bytes.
-    cupy = fake_cupy(getDeviceCount=lambda: 1, deviceGetPCIBusId=lambda _gpu: b"0000:0B:00.0")
-    monkeypatch.setitem(sys.modules, "cupy", cupy)
-    assert cuda_look.addresses() == ("0000:0B:00.0",)
-    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(getDeviceCount=refuse))
-    assert cuda_look.addresses() == ()
+def test_the_driver_tells_where_its_devices_are() -> None:
+    with installed() as library:  # beside a CuPy that cannot be imported
+        assert cuda_look.addresses() == ("0000:0A:00.0", "0000:0B:00.0")
+        assert library.retained == []
+        library.status["cuDeviceGetCount"] = 999
+        assert cuda_look.addresses() == ()
 
 
 def test_without_the_drivers_library_nothing_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
