@@ -16,7 +16,7 @@ from time import perf_counter, sleep
 from typing import Final
 
 from planner.engine.backends import Backend, open_backend
-from planner.engine.backends.cuda import missing
+from planner.engine.backends.cuda_present import missing
 from planner.engine.calibration import joint
 from planner.engine.calibration.arena import Arena, open_arena
 from planner.engine.calibration.assemble import Found, machine_of

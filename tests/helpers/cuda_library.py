@@ -9,7 +9,7 @@ from threading import get_ident
 from typing import Any
 from unittest.mock import patch
 
-from planner.engine.backends import cuda, cuda_driver, cuda_quick
+from planner.engine.backends import cuda_driver, cuda_present, cuda_quick
 
 DEVICES = 2
 PINNED = 0x1000
@@ -162,7 +162,7 @@ def installed() -> Iterator[Library]:
         with (
             patch.object(ctypes, "CDLL", lambda _name: found),
             patch.object(ctypes, "PyDLL", lambda _name: found),
-            patch.object(cuda, "find_spec", lambda _name: object()),
+            patch.object(cuda_present, "find_spec", lambda _name: object()),
             patch.dict("sys.modules", {"cupy": None}),  # importing it raises ImportError
             patch.dict("os.environ", {"CUDA_DEVICE_MAX_CONNECTIONS": "8"}),
         ):

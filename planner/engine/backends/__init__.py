@@ -21,7 +21,8 @@ def open_backend(name: str) -> Backend:
 
     if name == "host":
         return HostBackend()
-    from planner.engine.backends.cuda import CudaBackend, missing
+    from planner.engine.backends.cuda import CudaBackend
+    from planner.engine.backends.cuda_present import missing
 
     if name == "cuda":
         return CudaBackend()

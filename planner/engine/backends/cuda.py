@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from time import perf_counter
@@ -18,14 +17,10 @@ from planner.engine.backends.base import Description, DeviceBuffer, Engine, Name
 from planner.engine.backends.cuda_driver import LEGACY, driver
 from planner.engine.backends.cuda_kernels import CudaKernelLane, Kernels
 from planner.engine.backends.cuda_lane import CudaLane
-from planner.engine.backends.cuda_library import (
-    INVALID_DEVICE,
-    NOT_INITIALIZED,
-    OUT_OF_MEMORY,
-    DriverError,
-)
+from planner.engine.backends.cuda_library import INVALID_DEVICE, OUT_OF_MEMORY, DriverError
 from planner.engine.backends.cuda_managed import CudaManaged, CudaPageLane
 from planner.engine.backends.cuda_peer import Peers
+from planner.engine.backends.cuda_present import cupy_version, missing
 from planner.engine.backends.cuda_quick import Event, quick_calls
 from planner.engine.backends.cuda_spin import spinner
 from planner.engine.backends.cuda_storage import CudaStorage, no_storage
@@ -44,48 +39,6 @@ _COMBINED: Final = 4
 """CU_MEMHOSTALLOC_WRITECOMBINED; its other flags have the numbers above."""
 _ATTR_MAPS_HOST: Final = 19
 """CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY."""
-_CUPY: Final = ("cupy-cuda12x", "cupy-cuda13x", "cupy")
-"""The distributions that CuPy comes in."""
-
-
-def missing(*, kernels: bool = True) -> str | None:
-    """What this computer lacks for the backend, or `None`; without `kernels` copies are enough.
-
-    Kernels take CuPy. It is looked for without importing it, which takes up to most of a second:
-    one that is there but broken is told where a kernel is made, and by `planner doctor`.
-    """
-    try:
-        count = driver().count()
-    except OSError:
-        return "the NVIDIA driver's library libcuda.so.1 is not installed"
-    except DriverError as error:
-        count, reason = 0, f"the driver shows no device: {error}"
-        if error.status == NOT_INITIALIZED:  # though it was, or the library would not be open
-            reason = "the process was forked from one that uses the driver; start it by spawn"
-    else:
-        reason = "the driver shows no device"
-    if kernels and not _has_cupy():
-        return "CuPy is not installed; install the extra cuda12 or cuda13"
-    return None if count else reason
-
-
-def _has_cupy() -> bool:
-    try:
-        return find_spec("cupy") is not None
-    except ValueError:  # a module that was put in its place by hand
-        return True
-
-
-def _cupy_version() -> dict[str, str]:
-    """CuPy's version by its name, as its distribution tells it; nothing where none does."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    for name in _CUPY:
-        try:
-            return {"cupy": version(name)}
-        except PackageNotFoundError:
-            continue
-    return {}
 
 
 class CudaBackend:
@@ -130,7 +83,7 @@ class CudaBackend:
         """Names of the devices that are there, the driver's CUDA version, CuPy's version."""
         count = self.driver.count()
         names = tuple(self.driver.name(gpu) for gpu in gpus if gpu < count)
-        return Description(names, f"CUDA {self.driver.version()}", _cupy_version())
+        return Description(names, f"CUDA {self.driver.version()}", cupy_version())
 
     def lacks(self, strategy: str, across: tuple[str, str], gpus: Sequence[int]) -> str | None:
         """Why the devices cannot do it."""

@@ -11,10 +11,11 @@ from types import ModuleType
 
 import pytest
 
-from planner.engine.backends import cuda
+from planner.engine.backends import cuda_present
 from planner.engine.backends.base import Engine
-from planner.engine.backends.cuda import CudaBackend, missing
+from planner.engine.backends.cuda import CudaBackend
 from planner.engine.backends.cuda_library import DriverError
+from planner.engine.backends.cuda_present import missing
 from planner.engine.serving.bank import Bank
 from planner.errors import InfeasibleError, UnavailableError
 from tests.helpers.cuda_library import Library, installed
@@ -37,11 +38,11 @@ def backend(library: Library) -> Iterator[CudaBackend]:
 def test_devices_are_described_by_the_driver(
     backend: CudaBackend, library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cuda, "_CUPY", ("no-such-distribution", "pytest"))
+    monkeypatch.setattr(cuda_present, "_CUPY", ("no-such-distribution", "pytest"))
     about = backend.describe([0, 1, 2])
     assert (about.gpus, about.driver) == (("GPU 0", "GPU 1"), "CUDA 13000")
     assert about.libraries == {"cupy": pytest.__version__}
-    monkeypatch.setattr(cuda, "_CUPY", ("no-such-distribution",))
+    monkeypatch.setattr(cuda_present, "_CUPY", ("no-such-distribution",))
     assert backend.describe([]).libraries == {}
     assert library.retained == []
 
@@ -187,7 +188,7 @@ def test_a_forked_process_leaves_the_parents_memory(
 def test_a_module_in_the_place_of_cupy_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     from importlib.util import find_spec
 
-    monkeypatch.setattr(cuda, "find_spec", find_spec)
+    monkeypatch.setattr(cuda_present, "find_spec", find_spec)
     assert "CuPy is not installed" in str(missing())  # the fixture has it taken away
     monkeypatch.setitem(sys.modules, "cupy", ModuleType("cupy"))
     assert missing() is None

@@ -16,7 +16,8 @@ import pytest
 
 import planner
 from planner.engine import files
-from planner.engine.backends import cuda, cuda_driver, cuda_foreign
+from planner.engine.backends import cuda_driver, cuda_foreign, cuda_present
+from planner.engine.backends.cuda import CudaBackend
 from planner.engine.backends.cuda_library import DriverError
 from planner.engine.backends.host import HostBackend
 from planner.engine.serving import loader, opening
@@ -130,9 +131,9 @@ def test_a_missing_driver_is_told_with_another_way(monkeypatch: pytest.MonkeyPat
 def test_loads_go_without_cupy_and_plans_do_not(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cuda, "find_spec", lambda _name: None)
+    monkeypatch.setattr(cuda_present, "find_spec", lambda _name: None)
     with pytest.raises(UnavailableError, match="CuPy is not installed; install the extra cuda12"):
-        cuda.CudaBackend()
+        CudaBackend()
     assert library.retained == []
     opening.open_for("cuda", 0).close()
     assert library.retained == [0]
