@@ -55,7 +55,8 @@ def cuda(seen: Observation) -> Iterator[Finding]:
             "problem",
             "CuPy",
             f"an NVIDIA driver is there, but CuPy cannot be imported: {look.no_cupy}",
-            why="execute and calibrate emulate the GPU in RAM (planner.load needs no CuPy)",
+            why="where it is missing execute and calibrate emulate the GPU in RAM; they refuse "
+            "what needs a kernel where it is broken (planner.load needs no CuPy)",
             mend="pip install 'planner[cuda12]' or [cuda13]",
         )
         return
