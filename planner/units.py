@@ -134,9 +134,9 @@ def parse_rate(text: str) -> float:
     if unit == "":
         raise UnitError(f"{quoted(spelled)} has no unit", f"did you mean {spelled}GB/s?")
     stem = unit.removesuffix("/s") if unit.endswith("/s") else unit.removesuffix("ps")
-    if stem == unit:
-        raise UnitError(f"{quoted(spelled)} is not a rate", f"did you mean {spelled}/s?")
     factor = _bytes_factor(stem[:-1]) if stem[-1:] in ("B", "b") else None
+    if stem == unit and factor is not None:
+        raise UnitError(f"{quoted(spelled)} is not a rate", f"did you mean {spelled}/s?")
     if factor is None:
         raise UnitError(f'"{unit}" is not a unit of rate', "use GB/s, MB/s, GiB/s or Gb/s (bits)")
     return float(number * factor / (8 if stem[-1] == "b" else 1))

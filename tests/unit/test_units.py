@@ -131,6 +131,7 @@ def test_rates_are_bytes_per_second(text: str, rate: float) -> None:
         ("25GB", "25GB/s"),
         ("25 GT/s", "use GB/s"),
         ("25 /s", "use GB/s"),
+        ("25GB/parsec", "use GB/s"),
         ("fast", "write it like 25GB/s"),
     ],
 )
