@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from planner.engine.backends.base import Engine
+from planner.engine.backends.cuda_library import DriverError
 from planner.engine.progress import POLL_S, Progress
 from planner.engine.serving import files as weights, mapped
 from planner.engine.serving.bank import host_memory
@@ -29,7 +30,7 @@ from planner.engine.serving.report import LoadReport
 from planner.engine.serving.route import jobs_for
 from planner.engine.serving.shape import MIB
 from planner.engine.serving.tensors import TensorMap
-from planner.errors import InputError
+from planner.errors import InputError, UnavailableError
 
 if TYPE_CHECKING:
     from planner.machine.schema import Machine
@@ -139,8 +140,12 @@ class Loader(AbstractContextManager["Loader"]):
             shape, notes = self._chooser.shape(gpus[0] if gpus else None, size, kind, machine, most)
             behind = self._behind(gpus, handle)
             jobs = jobs_for(parts, shape, self._is_pinned, most, behind)
-        except BaseException:
+        except BaseException as error:
             close_all(ends)
+            if isinstance(error, DriverError):
+                raise UnavailableError(
+                    f"the GPU takes no work: {error}", hint="planner doctor says what is wrong"
+                ) from error
             raise
         if jobs:
             shape = jobs[0].shape

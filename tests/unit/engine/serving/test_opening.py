@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import pytest
 
@@ -218,6 +218,21 @@ def test_pointers_that_the_driver_does_not_know_are_ordinary_memory(library: Lib
     library.status["cuPointerGetAttributes"] = 4
     with pytest.raises(DriverError, match="cuPointerGetAttributes"):
         cuda_foreign.is_pinned(PINNED, 1)
+
+
+def test_a_transfer_that_gets_no_context_is_told(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class There:
+        __cuda_array_interface__: Final = {
+            "shape": (8,), "typestr": "|u1", "data": (PINNED, False), "version": 3
+        }  # fmt: skip
+
+    monkeypatch.setattr(cuda_foreign, "device_of", lambda _address: 1)
+    library.status["cuDevicePrimaryCtxRetain"] = 2
+    told = r"no work: cuDevicePrimaryCtxRetain.*\(2\)"
+    with planner.Loader() as pool, pytest.raises(UnavailableError, match=told):
+        pool.transfer(bytearray(8), There())
 
 
 @pytest.mark.parametrize(
