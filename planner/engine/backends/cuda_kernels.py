@@ -109,6 +109,10 @@ def imported_cupy() -> Any:
             f"CuPy cannot be imported: {error}",
             hint="install the extra cuda12 or cuda13 anew; --backend host emulates the GPU in RAM",
         ) from error
+    if not hasattr(cupy.cuda.Stream, "from_external"):
+        raise UnavailableError(
+            f"CuPy {cupy.__version__} is too old", hint="the extras cuda12 and cuda13 take 14.2"
+        )
     return cupy
 
 

@@ -102,14 +102,17 @@ class Bank:
         return self._live
 
     def tidy(self) -> int:
-        """Free what finalisers left; returns how many buffers that were."""
+        """Free what finalisers left; returns how many buffers that were.
+
+        A driver that refuses has lost its context, and all memory of it: the next call tells that.
+        """
         freed = 0
         while True:
             try:
                 buffer = self._left.popleft()
             except IndexError:
                 break
-            with self.quietly():
+            with contextlib.suppress(RuntimeError), self.quietly():
                 self.backend.release(buffer)
             freed += 1
             with self._guard:
@@ -137,5 +140,6 @@ class Bank:
             if not self._retired or self._live:
                 return
             self._retired = False
-        with self.quietly():  # a finaliser may be here, in any thread
+        # A finaliser may be here, in any thread: there is nobody to tell.
+        with contextlib.suppress(RuntimeError), self.quietly():
             self.backend.close()

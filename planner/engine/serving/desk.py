@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import traceback
 from collections.abc import Callable, Sequence
@@ -93,7 +94,8 @@ class Desk:
             self._do(call)
             self.pump.clear_up()  # the caller has its answer
             del call  # what it holds may be given back before the next one comes
-        self.pump.close()
+        with contextlib.suppress(OSError, RuntimeError):  # the calls before have told what it is
+            self.pump.close()
 
     def _do(self, call: Call) -> None:
         """Do one call and settle its future, whatever becomes of it."""

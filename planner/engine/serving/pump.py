@@ -241,15 +241,16 @@ class Pump:
 
     def _drop_ring(self) -> None:
         ring, self._ring = self._ring, None
-        for hand in self._hands:
-            for slot, address in enumerate(hand.addresses):
-                if hand.registered[slot] and self.bank is not None:
-                    self.bank.backend.unregister(address)
-            for view in hand.views:
-                view.release()
-            hand.views, hand.addresses, hand.registered = [], [], []
-        if ring is not None:
-            ring.close()
+        with contextlib.ExitStack() as last:  # which goes on where the driver refuses one
+            if ring is not None:
+                last.callback(ring.close)
+            for hand in self._hands:
+                for slot, address in enumerate(hand.addresses):
+                    if hand.registered[slot] and self.bank is not None:
+                        last.callback(self.bank.backend.unregister, address)
+                for view in hand.views:
+                    view.release()
+                hand.views, hand.addresses, hand.registered = [], [], []
 
     def close(self) -> None:
         """Give threads, lanes and ring back; memory that is still used outlives it."""

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from threading import Thread
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from planner.engine.backends import cuda_present
 from planner.engine.backends.base import Engine
 from planner.engine.backends.cuda import CudaBackend
+from planner.engine.backends.cuda_kernels import imported_cupy
 from planner.engine.backends.cuda_library import DriverError
 from planner.engine.backends.cuda_present import missing
 from planner.engine.serving.bank import Bank
@@ -209,3 +210,11 @@ def test_the_last_memory_closes_the_backend_and_leaves_the_callers_context(
     assert holds(backend) == {}
     assert library.names().count("cuCtxDisablePeerAccess") == 2
     assert library.here() == before
+
+
+def test_a_cupy_that_is_too_old_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = SimpleNamespace(__version__="13.6.0", cuda=SimpleNamespace(Stream=object))
+    monkeypatch.setitem(sys.modules, "cupy", old)
+    with pytest.raises(UnavailableError, match=r"CuPy 13\.6\.0 is too old") as caught:
+        imported_cupy()
+    assert "14.2" in str(caught.value.hint)
