@@ -75,8 +75,14 @@ def find_files(paths: Any) -> list[LoadedFile]:
 
     Raises `InputError` for what is no safetensors file, and why.
     """
-    written = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    names = [os.fspath(path) for path in written]
+    written = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else paths
+    try:
+        names = [os.fsdecode(path) for path in written]
+    except TypeError as error:
+        raise InputError(
+            f"{paths!r} is no path, nor are its parts paths",
+            hint="name a file, a glob, a folder or an index, or several of them",
+        ) from error
     if not all(names):  # an unset variable would stand for the current folder
         raise InputError("the path is empty", hint="name a file, a glob, a folder or an index")
     found = []

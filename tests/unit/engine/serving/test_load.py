@@ -388,6 +388,10 @@ def test_a_missing_file_device_and_option_are_told(pool: planner.Loader, tmp_pat
         pool.load(path, budget=4096)
     with pytest.raises(InputError, match="nothing to load"):
         pool.load([])
+    for thing in (None, 12, [None]):
+        with pytest.raises(InputError, match="is no path"):
+            pool.load(thing)
+    assert pool.load(os.fsencode(path))["a"].nbytes == pool.load(path)["a"].nbytes
     with pytest.raises(InputError, match="the path is empty"):
         pool.load("")
 
