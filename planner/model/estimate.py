@@ -26,6 +26,7 @@ from planner.model.predicted import (
     overall,
     resource_uses,
 )
+from planner.model.unheeded import unheeded
 from planner.plan.schema import Plan
 from planner.results import Estimate, FlowEstimate, FlowSchedule, Verdict
 
@@ -118,7 +119,7 @@ def _result(
         resources=resource_uses(machine, composed),
         nodes=peaks(machine, wanted, arrangements, composed),
         context_s=_context(machine, flows),
-        warnings=_warnings(plan, machine, wanted),
+        warnings=_warnings(plan, machine, chosen),
         verdict=Verdict(passed=True, exit_code=0, sentence="No objectives."),
         **told,
     )
@@ -165,15 +166,16 @@ def _context(machine: Machine, flows: Sequence[FlowEstimate]) -> float:
     return float(sum(getattr(machine.nodes[name], "context", 0.0) for name in sorted(used)))
 
 
-def _warnings(plan: Plan, machine: Machine, wanted: Sequence[Demand]) -> tuple[str, ...]:
+def _warnings(plan: Plan, machine: Machine, chosen: Sequence[Chosen]) -> tuple[str, ...]:
     """What the reader should know before believing the numbers."""
     found = []
     if not knows_spread(machine):
         found.append(f"no spread is known for the numbers of {machine.name}: no interval is given")
-    starts = {d.flow: d.need.start for d in reversed(wanted)}
+    starts = {c.demand.flow: c.demand.need.start for c in reversed(chosen)}
     for name, flow in plan.flows.items():
         if flow.cache == "auto" and machine.nodes[starts[name]].kind == "disk":
             found.append(
                 f"{name}: cache auto counts as cold in an estimate; say cache: warm or cold"
             )
-    return tuple(found)
+    named = [(c.demand.flow, c.demand.need, c.arrangement) for c in chosen]
+    return (*found, *unheeded(plan, machine, named))
