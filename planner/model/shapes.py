@@ -236,7 +236,7 @@ def _too_small(movement: Movement, need: Need, shapes: list[Shape], room: int) -
         if room // slots >= CHUNKS[0]:
             most = min(room // slots // CHUNKS[0] * CHUNKS[0], movement.size)
             fits = f"; chunks of {format_size(most)} would fit"
-        elif pins.workers:
+        elif pins.workers and room >= smallest.chunk:
             fewer = counted(room // smallest.chunk, "worker")
             fits = f"; {fewer} with one slot each would fit"
     limit = "memlock" if room < need.pinned_budget else "the budget"

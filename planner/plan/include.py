@@ -180,10 +180,10 @@ class FileReader:
 
 
 def _nearby(path: Path) -> str | None:
-    """A suggestion: the plan file beside `path` whose name is nearest."""
+    """A suggestion: the file beside `path` whose name, but for its ending, is nearest."""
     try:
-        names = sorted(entry.name for entry in path.parent.iterdir())
+        names = {entry.stem: entry.name for entry in sorted(path.parent.iterdir())}
     except OSError:
         return None
-    near = get_close_matches(path.name, names, n=1)
-    return f"did you mean {near[0]}?" if near else None
+    near = get_close_matches(path.stem, names, n=1)
+    return f"did you mean {names[near[0]]}?" if near else None

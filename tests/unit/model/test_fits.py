@@ -52,6 +52,15 @@ def test_pins_that_make_the_ring_too_big_are_answered_with_what_would_fit() -> N
         every(one_gpu(), need)
 
 
+def test_no_workers_are_no_answer_to_pins_that_are_too_big() -> None:
+    # 100 slots of 256 KiB, the smallest, are 25 MiB, and not one of 64 MiB fits into 16 MiB.
+    pins = Pins(strategy="pinned", chunk=64 * MIB, depth=1, workers=100)
+    need = load(16 * GB, pinned_budget=16 * MIB, pins=pins)
+    with pytest.raises(InfeasibleError, match="the budget is 16 MiB") as caught:
+        every(one_gpu(), need)
+    assert "would fit" not in str(caught.value)
+
+
 def test_a_chunk_larger_than_the_flow_is_refused_with_one_that_fits() -> None:
     """The ring of one slot would have 1 TB; the budget holds 1 GB, and the flow has no more."""
     pins = Pins(strategy="pinned", chunk=1000 * GB)

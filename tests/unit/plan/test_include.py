@@ -95,6 +95,18 @@ def test_faults_of_all_files_come_together(tmp_path: Path) -> None:
     assert str(caught.value) == f"{path} has 3 faults"
 
 
+@pytest.mark.parametrize(
+    ("named", "told"), [("bases.yml", "did you mean base.yaml?"), ("nope.yaml", None)]
+)
+def test_a_missing_file_has_a_neighbour_if_its_own_name_is_like_it(
+    tmp_path: Path, named: str, told: str | None
+) -> None:
+    path = write(tmp_path, plan=f"include: {named}\n" + FLOW, base=FLOW, e=FLOW)
+    with pytest.raises(PlanError) as caught:
+        load_plan(path)
+    assert [fault.suggestion for fault in caught.value.faults] == [told]
+
+
 def test_a_long_chain_of_includes_is_stopped(tmp_path: Path) -> None:
     for i in range(DEEPEST + 5):
         (tmp_path / f"{i}.yaml").write_text(f"include: {i + 1}.yaml\n")
