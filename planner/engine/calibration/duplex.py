@@ -229,18 +229,18 @@ def opposite_cells(
 
 
 def neighbour_cells(
-    loads: Sequence[Halves], seconds: float, pairs: Sequence[tuple[int, int]]
+    loads: Sequence[Halves], seconds: float, pairs: Sequence[tuple[int, int]], *, crossed: bool
 ) -> Iterator[Cell]:
     """Each two GPUs at once: whether they share a link on the way, and what each loses by it.
 
-    In one direction both, and one of them in each direction while the other goes in the opposite;
-    the first in one half of the memory, the second in the other.
+    In one direction both, and where asked for (`crossed`) one of them in each direction while the
+    other goes in the opposite; the first in one half of the memory, the second in the other.
     """
     for k, way in enumerate(("h2d", "d2h")):
         for i, j in pairs:
             key = ("together", way, i, j)
             yield _pair(loads[i][0][k], loads[j][1][k], FULL, seconds, key)
-            for one, other in ((i, j), (j, i)):
+            for one, other in ((i, j), (j, i)) if crossed else ():
                 key = ("crossed", way, one, other)
                 yield _pair(loads[one][0][k], loads[other][1][1 - k], FULL, seconds, key)
 

@@ -24,6 +24,8 @@ COPIES: tuple[CopyName, ...] = ("file", "memory", "save", "save_memory")
 WAYS: tuple[Way, ...] = ("h2d", "d2h")
 SMALL = 4096
 """Bytes of a copy that is all issue."""
+FEW = 4
+"""GPUs whose pairs a quick calibration has the time for: six, a quarter of a second each."""
 
 Axes = tuple[Sequence[int], Sequence[int]]
 """Numbers of workers, and bytes of rings."""
@@ -72,7 +74,7 @@ class Plan:
         if self.arena.scope.full:
             found += [*self._in_place(), self._combined()]
         found += self._peers()
-        if self.arena.scope.full and len(self.gpus) > 1:
+        if len(self.gpus) > 1 and (self.arena.scope.full or len(self.gpus) <= FEW):
             found.append(self._together())
         if self.arena.scope.full:
             found += pipelines.joint(COPIES, again=True)
@@ -303,7 +305,7 @@ class Plan:
             loads = [(self.arena.loads(gpu, 0), self.arena.loads(gpu, 1)) for gpu in self.gpus]
             pairs = list(combinations(range(len(self.gpus)), 2))
             seconds = self.arena.scope.duplex_s
-            return list(duplex.neighbour_cells(loads, seconds, pairs))
+            return list(duplex.neighbour_cells(loads, seconds, pairs, crossed=scope.full))
 
         about = "several GPUs at once"
         return Group("together", about, make, self._weight("together"), samples=scope.others)

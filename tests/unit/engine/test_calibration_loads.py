@@ -138,9 +138,17 @@ def test_an_interrupt_before_a_load_is_at_work_ends_its_thread(
 
 def test_two_at_work_at_once_have_a_half_of_the_memory_each() -> None:
     loads = [tuple((_load(64 * MIB)[0], _load(64 * MIB)[0]) for _ in range(2)) for _ in range(2)]
-    for cell in neighbour_cells(cast("list[Halves]", loads), 1e-3, [(0, 1)]):
+    for cell in neighbour_cells(cast("list[Halves]", loads), 1e-3, [(0, 1)], crossed=True):
         assert cell.take() > 0
     # Whoever is the cell's own copies in the first half, the one beside it in the second; so of
     # each GPU's four loads those are used, and never the same half by both.
     used = [[[load.size > 0 for load in half] for half in gpu] for gpu in loads]
     assert used == [[[True, True], [True, True]], [[True, True], [True, True]]]
+
+
+def test_without_crossed_copies_each_pair_has_a_cell_a_direction() -> None:
+    loads = [tuple((_load(MIB)[0], _load(MIB)[0]) for _ in range(2)) for _ in range(3)]
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    found = neighbour_cells(cast("list[Halves]", loads), 1e-3, pairs, crossed=False)
+    wanted = [("together", way, *pair) for way in ("h2d", "d2h") for pair in pairs]
+    assert [cell.key for cell in found] == wanted

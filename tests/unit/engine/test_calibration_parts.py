@@ -432,7 +432,7 @@ def test_the_groups_fit_into_the_time(scope: object, limit: float) -> None:
     one = QUICK if scope is QUICK else FULL
     planned = sum(one.weights.values()) + one.reserve
     assert planned <= one.seconds
-    # Starting Python with CuPy takes some two seconds, ending some more.
+    # Starting Python and the contexts takes a second or two, ending some more.
     assert one.seconds + 3 < limit
 
 
