@@ -10,6 +10,8 @@ from planner.engine.backends.cuda_library import NOT_INITIALIZED, DriverError
 
 _CUPY: Final = ("cupy-cuda12x", "cupy-cuda13x", "cupy")
 """The distributions that CuPy comes in."""
+_ABSENT: Final = "cannot open shared object file"
+"""What the loader says of a library that it does not find; of a broken one it says more."""
 
 
 def missing(*, kernels: bool = True) -> str | None:
@@ -20,8 +22,10 @@ def missing(*, kernels: bool = True) -> str | None:
     """
     try:
         count = driver().count()
-    except OSError:
-        return "the NVIDIA driver's library libcuda.so.1 is not installed"
+    except OSError as error:
+        if _ABSENT in str(error):
+            return "the NVIDIA driver's library libcuda.so.1 is not installed"
+        return f"the NVIDIA driver's library cannot be loaded: {error}"
     except DriverError as error:
         count, reason = 0, f"the driver shows no device: {error}"
         if error.status == NOT_INITIALIZED:  # though it was, or the library would not be open

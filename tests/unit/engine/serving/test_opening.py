@@ -128,6 +128,16 @@ def test_a_missing_driver_is_told_with_another_way(monkeypatch: pytest.MonkeyPat
     assert "cpu" in str(caught.value.hint)
 
 
+def test_a_broken_driver_is_told_in_the_loaders_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_name: str) -> Any:
+        raise OSError("libcuda.so.1: file too short")
+
+    monkeypatch.setattr(ctypes, "CDLL", broken)
+    cuda_driver.driver.cache_clear()
+    with pytest.raises(UnavailableError, match=r"cannot be loaded: .*file too short"):
+        opening.open_for("cuda", 0)
+
+
 def test_loads_go_without_cupy_and_plans_do_not(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
