@@ -40,7 +40,7 @@ TURN_MOST: Final = 1e-3
 two busy cores."""
 ONE_SLOT: Final = 0.9
 """The most of its pace that a ring keeps with one slot a worker where two bounds are equal. Runs
-that show a loss show 0.82 to 0.90 (seven calibrations of H200 machines, measured 2026-11-29 and
+that show a loss show 0.77 to 0.90 (seven calibrations of H200 machines, measured 2026-11-29 and
 -30). One that shows none was lucky, or the model was too slow for two slots as well; the rings that
 were chosen for it then reached 48 GB/s where 52.5 were predicted."""
 STEPS: Final = 60
