@@ -12,11 +12,16 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator
+from typing import Final
 
 from planner.engine.backends.base import Backend, DeviceBuffer
 from planner.engine.memory import HostBuffer
 from planner.engine.serving import dlpack
-from planner.errors import InfeasibleError
+from planner.errors import InfeasibleError, UnavailableError
+
+REFUSALS: Final = (OSError, RuntimeError, UnavailableError)
+"""What a backend raises that takes nothing back: its system, its driver, or a device that is gone.
+Nobody hears it in a finaliser, or behind a call that has its answer; the next call is told."""
 
 _here = threading.local()
 
@@ -112,7 +117,7 @@ class Bank:
                 buffer = self._left.popleft()
             except IndexError:
                 break
-            with contextlib.suppress(RuntimeError), self.quietly():
+            with contextlib.suppress(*REFUSALS), self.quietly():
                 self.backend.release(buffer)
             freed += 1
             with self._guard:
@@ -141,5 +146,5 @@ class Bank:
                 return
             self._retired = False
         # A finaliser may be here, in any thread: there is nobody to tell.
-        with contextlib.suppress(RuntimeError), self.quietly():
+        with contextlib.suppress(*REFUSALS), self.quietly():
             self.backend.close()

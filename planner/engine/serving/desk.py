@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Any, Final
 
 from planner.engine.backends.base import Backend
+from planner.engine.serving.bank import REFUSALS
 from planner.engine.serving.ends import End, FileEnd, SinkEnd, close_all
 from planner.engine.serving.future import TransferFuture
 from planner.engine.serving.job import Job
@@ -94,7 +95,7 @@ class Desk:
             self._do(call)
             self.pump.clear_up()  # the caller has its answer
             del call  # what it holds may be given back before the next one comes
-        with contextlib.suppress(OSError, RuntimeError):  # the calls before have told what it is
+        with contextlib.suppress(*REFUSALS):  # the calls before have told what it is
             self.pump.close()
 
     def _do(self, call: Call) -> None:

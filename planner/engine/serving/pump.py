@@ -20,7 +20,7 @@ from typing import Final
 from planner.engine.backends.base import Backend, Lane
 from planner.engine.files import hint_of
 from planner.engine.memory import Ring
-from planner.engine.serving.bank import Bank, in_backend
+from planner.engine.serving.bank import REFUSALS, Bank, in_backend
 from planner.engine.serving.job import Hand, Hands, Job, Operation
 from planner.engine.serving.mapped import MappedHands, Maps, UnmappableError
 from planner.engine.serving.shape import ROOM
@@ -171,7 +171,7 @@ class Pump:
         """
         maps, self._left = self._left, None
         if maps is not None:
-            with in_backend(), contextlib.suppress(OSError, RuntimeError):
+            with in_backend(), contextlib.suppress(*REFUSALS):
                 maps.close(self.bank.backend if self.bank is not None else None)
 
     def _reach(self, hand: Hand, job: Job) -> Lane:

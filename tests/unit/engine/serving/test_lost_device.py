@@ -14,6 +14,7 @@ from planner.engine.backends.base import DeviceBuffer
 from planner.engine.backends.cuda_library import DriverError
 from planner.engine.backends.host import HostBackend
 from planner.engine.serving import loader
+from planner.errors import UnavailableError
 from tests.helpers.weights import write_weights
 
 MIB = 1 << 20
@@ -22,9 +23,9 @@ MIB = 1 << 20
 class Lost(HostBackend):
     """Emulated GPUs that, once `lost`, take nothing back; what they were asked for is counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, fault: Exception) -> None:
         super().__init__()
-        self.lost = False
+        self.fault, self.lost = fault, False
         self.kept: list[DeviceBuffer] = []
         self.registered = self.unregistered = self.closed = 0
 
@@ -35,27 +36,34 @@ class Lost(HostBackend):
     def release(self, buffer: DeviceBuffer) -> None:
         if self.lost:
             self.kept.append(buffer)
-            raise DriverError("cuMemFree: CUDA_ERROR_ILLEGAL_ADDRESS (700)", 700)
+            raise self.fault
         super().release(buffer)
 
     def unregister(self, address: int) -> None:
         self.unregistered += 1
         super().unregister(address)
         if self.lost:
-            raise DriverError("cuMemHostUnregister: CUDA_ERROR_ILLEGAL_ADDRESS (700)", 700)
+            raise self.fault
 
     def close(self) -> None:
         self.closed += 1
         super().close()
         if self.lost:
-            raise DriverError("cuMemFree: CUDA_ERROR_ILLEGAL_ADDRESS (700)", 700)
+            raise self.fault
 
 
-@pytest.fixture
-def backend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Lost]:
+@pytest.fixture(
+    params=[
+        DriverError("cuMemFree: CUDA_ERROR_ILLEGAL_ADDRESS (700)", 700),
+        UnavailableError("cuda:0 gives no context"),  # which it takes to free its memory
+    ]
+)
+def backend(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Lost]:
     """The backend of every loader."""
     monkeypatch.setenv("PLANNER_CACHE_DIR", str(tmp_path / "cache"))
-    found = Lost()
+    found = Lost(request.param)
     monkeypatch.setattr(loader, "open_for", lambda _name, _gpu: found)
     threads = active_count()
     yield found
