@@ -125,8 +125,7 @@ class CudaBackend:
 
     def _have_context(self) -> None:
         """Have some context in the calling thread: page-locking needs one, whichever it is."""
-        if not self.driver.current():
-            self.driver.attach(self._home or 0)
+        self.driver.have_context(self._home or 0)
 
     def free_memory(self, gpu: int) -> int | None:
         """Bytes that the driver says are free."""

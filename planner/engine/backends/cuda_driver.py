@@ -199,6 +199,11 @@ class Driver:
         """Make a context current in the calling thread; 0 for none."""
         self._do("cuCtxSetCurrent", context)
 
+    def have_context(self, gpu: int) -> None:
+        """Have some context in the calling thread: the device's where there is none."""
+        if not self.current():
+            self.attach(gpu)
+
     def wait_for_all(self) -> None:
         """Block until everything that was queued in the current context is done."""
         self._do("cuCtxSynchronize")

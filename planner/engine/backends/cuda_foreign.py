@@ -87,8 +87,7 @@ def hand_over(lanes: Iterable[Lane], stream: int) -> None:
         for lane in lanes:
             gpu = lane.engine.gpu
             event = mark(gpu, lane._ptr)  # type: ignore[attr-defined] # noqa: SLF001
-            if not driver().current():
-                driver().attach(gpu)
+            driver().have_context(gpu)
             quick_calls().follow(stream, event.handle)
 
 
