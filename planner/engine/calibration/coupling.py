@@ -305,5 +305,4 @@ def _one_slot(machine: Machine, joint: Joint, table: CopyTable) -> float:
     def time(share: float) -> float:
         return timed(table.model_copy(update={"one_slot": share}))
 
-    most = ONE_SLOT if max(table.workers) > FEW_CORES else 1.0
-    return min(most, _solve(time, joint.seconds, 1.0))
+    return _solve(time, joint.seconds, ONE_SLOT if max(table.workers) > FEW_CORES else 1.0)
