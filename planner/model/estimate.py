@@ -177,5 +177,4 @@ def _warnings(plan: Plan, machine: Machine, chosen: Sequence[Chosen]) -> tuple[s
             found.append(
                 f"{name}: cache auto counts as cold in an estimate; say cache: warm or cold"
             )
-    named = [(c.demand.flow, c.demand.need, c.arrangement) for c in chosen]
-    return (*found, *unheeded(plan, machine, named))
+    return (*found, *unheeded(plan, machine, chosen))

@@ -11,62 +11,46 @@ from typing import Final
 
 from planner.machine.schema import Machine
 from planner.model.arrange import Arrangement
+from planner.model.contend import Chosen
 from planner.model.need import Need
 from planner.plan.schema import Flow, Plan
 
-_OF_A_SOURCE: Final = {
-    "cache": ("disk", "the page cache is that of a disk source"),
-    "release_cache": ("disk", "the page cache is that of a disk source"),
-    "host_source": ("ram", "the bytes do not start in host memory"),
-}
-"""Words about where a flow starts: the kind of node that they speak of, and why else not."""
-_SPELLED: Final = {"host_source": "source"}
+_START, _END, _EITHER = slice(0, 1), slice(1, 2), slice(0, 2)
+_OF_ENDS: Final = (
+    ("cache", _START, "disk", "the page cache is that of a disk source"),
+    ("release_cache", _START, "disk", "the page cache is that of a disk source"),
+    ("host_source", _START, "ram", "the bytes do not start in host memory"),
+    ("memory", _EITHER, "ram", "no end of it is a buffer in host memory"),
+    ("fsync", _END, "disk", "it does not end on a disk"),
+)
+"""Words, the ends that they speak of, the kind of node that one has to be, and why else not."""
 
 
-def unheeded(
-    plan: Plan, machine: Machine, flows: Sequence[tuple[str, Need, Arrangement]]
-) -> Iterator[str]:
+def unheeded(plan: Plan, machine: Machine, flows: Sequence[Chosen]) -> Iterator[str]:
     """One line for each word that changes nothing, with the reason.
 
-    Parameters
-    ----------
-    plan, machine
-        What is to be moved, and where.
-    flows
-        The flow's name in the plan, its need and what was chosen for it; the first of a name counts
-        for all that were made of it.
-
+    The first of the flows that were made of one of the plan's counts for all of them.
     """
-    told: set[str] = set()
-    for name, need, arrangement in flows:
-        if name in told:
-            continue
-        told.add(name)
+    first = {item.demand.flow: item for item in reversed(flows)}
+    for name in plan.flows:
+        need, arrangement = first[name].demand.need, first[name].arrangement
         for word, why in (*_of_ends(plan.flows[name], machine, need), *_of_ring(need, arrangement)):
             yield f"{name}: {word} changes nothing: {why}"
 
 
 def _of_ends(flow: Flow, machine: Machine, need: Need) -> Iterator[tuple[str, str]]:
     """What is said of ends that the flow does not have."""
-    start, end = (machine.nodes[node].kind for node in (need.start, need.end))
-    for word, (kind, why) in _OF_A_SOURCE.items():
-        if start != kind and _is_said(flow, word):
-            yield _SPELLED.get(word, word), why
-    if _is_said(flow, "memory") and "ram" not in (start, end):
-        yield "memory", "no end of it is a buffer in host memory"
-    if flow.fsync and end != "disk":
-        yield "fsync", "it does not end on a disk"
-
-
-def _is_said(flow: Flow, word: str) -> bool:
-    """Whether a word is another than the one that holds where none is written."""
-    return bool(getattr(flow, word) != Flow.model_fields[word].default)
+    kinds = [machine.nodes[node].kind for node in (need.start, need.end)]
+    for word, ends, kind, why in _OF_ENDS:
+        field = Flow.model_fields[word]
+        if getattr(flow, word) != field.default and kind not in kinds[ends]:
+            yield str(field.validation_alias or word), why
 
 
 def _of_ring(need: Need, arrangement: Arrangement) -> Iterator[tuple[str, str]]:
     """Slots and workers that the chosen way does not have."""
     movements = [movement for lane in arrangement.lanes for movement in lane.movements]
-    if any(m.has_ring or m.has_pool or m.ahead or m.streams for m in movements):
+    if any(not m.single or m.streams for m in movements):
         return
     ways = " and ".join(dict.fromkeys(s.name for m in movements for s in m.strategies))
     shapes = [shape for lane in arrangement.lanes for shape in lane.candidate.shapes]
