@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -188,19 +189,23 @@ class Book:
         self.peak = 0
         self.regions: set[tuple[int, int]] = set()
         plain, undo = HostBackend.register, HostBackend.unregister
+        guard = Lock()
 
         def register(
             backend: HostBackend, address: int, size: int, *, read_only: bool = False
         ) -> None:
-            ends = [(a, a + s) for a, s in self.held.items()]
-            assert all(address >= high or address + size <= low for low, high in ends), "overlap"
-            self.held[address] = size
-            self.regions.add((address % PAGE, size % PAGE))
-            self.peak = max(self.peak, sum(self.held.values()))
+            with guard:  # workers register at the same time
+                ends = [(a, a + s) for a, s in self.held.items()]
+                apart = all(address >= high or address + size <= low for low, high in ends)
+                assert apart, "overlap"
+                self.held[address] = size
+                self.regions.add((address % PAGE, size % PAGE))
+                self.peak = max(self.peak, sum(self.held.values()))
             plain(backend, address, size, read_only=read_only)
 
         def unregister(backend: HostBackend, address: int) -> None:
-            self.held.pop(address, None)
+            with guard:
+                self.held.pop(address, None)
             undo(backend, address)
 
         monkeypatch.setattr(HostBackend, "register", register)
