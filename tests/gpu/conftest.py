@@ -78,8 +78,8 @@ def _nothing_stays(
     opened: list[CudaBackend] = []
     make = CudaBackend.__init__
 
-    def remember(backend: CudaBackend) -> None:
-        make(backend)
+    def remember(backend: CudaBackend, **words: bool) -> None:
+        make(backend, **words)
         opened.append(backend)
 
     monkeypatch.setattr(CudaBackend, "__init__", remember)
