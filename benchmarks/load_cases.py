@@ -34,8 +34,6 @@ CHILD_S = 60.0
 """Seconds that a fresh process may take."""
 MIDDLES = (
     "copy_s",
-    "allocate_s",
-    "release_s",
     "stage_s",
     "load_s",
     "moved_s",
@@ -99,6 +97,7 @@ class Case:
     def __init__(self, word: str, options: argparse.Namespace, controls: Controls) -> None:
         self.word, self.options, self.controls = word, options, controls
         self.rows: list[dict[str, Any]] = []
+        self.allocation: dict[str, float] = {}
         self.size = self.tensors = 0
 
     def run(self, path: Path, clock: Clock, save: Save) -> dict[str, Any]:
@@ -117,6 +116,8 @@ class Case:
                     self.rows.append(self._round(once))
                     longest = max(longest, clock.spent() - begun)
                     save(self.row())
+                made, released = self.controls.allocate(self.size)  # behind the loads
+                self.allocation = {"allocate_s": made, "release_s": released}
         except Exception as error:
             if not self.rows:
                 raise
@@ -126,9 +127,7 @@ class Case:
         return self.row()
 
     def _round(self, once: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        row: dict[str, Any] = {"copy_s": self.controls.copy(self.size)}
-        row["allocate_s"], row["release_s"] = self.controls.allocate(self.size)
-        return row | once()
+        return {"copy_s": self.controls.copy(self.size)} | once()
 
     @contextlib.contextmanager
     def _ready(self, path: Path, pool: planner.Loader) -> Iterator[Callable[[], dict[str, Any]]]:
@@ -194,6 +193,7 @@ class Case:
             **about,
             **self.rows[-1]["shape"],
             **middles,
+            **self.allocation,
             "load_rate_bytes_per_s": self.size / load,
             "share_of_copy": middles["copy_s"] / load,
             "share_of_ceiling": max(middles["copy_s"], middles["stage_s"]) / load,

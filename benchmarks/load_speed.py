@@ -49,7 +49,7 @@ def line(row: dict[str, Any]) -> str:
         times = (format_time(row[key]) for key in ("import_s", "again_s"))
         return text + ", import {}, again {}".format(*times)
     words = ("copy", "stage", "moved", "allocate", "release", "tensor")
-    parts = [f"{word} {format_time(row[word + '_s'])}" for word in words]
+    parts = [f"{word} {format_time(row[word + '_s'])}" for word in words if word + "_s" in row]
     shares = f"{row['share_of_copy']:.1%} of the copy, {row['share_of_ceiling']:.1%} of the ceiling"
     return f"{text}, {shares}; {', '.join(parts)}  {row.get('reason', '')}"
 
