@@ -45,15 +45,13 @@ class Setting:
 
 
 def _planner(*, every_view: bool) -> Load:
-    import torch
-
     import planner
 
     do = planner.load
 
     def load(path: str, device: str) -> Any:
         found = do(path, device=device)
-        return {n: torch.from_dlpack(found[n]) for n in found} if every_view else found
+        return found.torch() if every_view else found
 
     return load
 

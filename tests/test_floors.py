@@ -125,8 +125,9 @@ def test_long_files_and_functions_are_caught_at_one_line_too_many() -> None:
 COMES_WITH = {"pydantic_core": "pydantic"}
 """A library pins its other half to one exact version, so that naming one brings both."""
 
-OPTIONAL = {"cuda", "cupy", "cupyx", "kvikio", "numba"}
-"""What extras bring under other names than the distribution's, or only where there is a GPU."""
+OPTIONAL = {"cuda", "cupy", "cupyx", "kvikio", "numba", "torch"}
+"""What extras bring under other names than the distribution's, or only where there is a GPU; what
+a caller who asks for it has."""
 
 
 def _is_guarded(tree: ast.Module, line: int) -> bool:

@@ -118,6 +118,24 @@ def test_torch_takes_a_tensor_without_a_copy(
     assert tensor.view(torch.uint8).cpu().numpy().tobytes() == held["x"].tobytes()
 
 
+def test_torch_takes_all_tensors_at_once(pool: planner.Loader, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    # The odd one in between moves what follows to where no wider dtype may lie.
+    wanted = [(dtype, dtype, (3, 4)) for dtype in TORCH] + [("odd", "U8", (7,)), ("z", "F32", (5,))]
+    held = write_weights(tmp_path / "m.safetensors", wanted)
+    loaded = pool.load(tmp_path / "m.safetensors")
+    found = loaded.torch()
+    assert list(found) == list(loaded)
+    for name, dtype, shape in wanted:
+        tensor = found[name]
+        assert tensor.dtype == getattr(torch, TORCH.get(dtype, "uint8" if name == "odd" else ""))
+        assert tuple(tensor.shape) == shape
+        assert tensor.view(torch.uint8).cpu().numpy().tobytes() == held[name].tobytes()
+        assert name == "z" or tensor.data_ptr() == loaded[name].data_ptr
+    del loaded
+    assert found["z"].cpu().numpy().tobytes() == held["z"].tobytes()
+
+
 def test_the_memory_lives_as_long_as_its_last_view(pool: planner.Loader, tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     held = write_weights(path, [("a", "U8", (64 * MIB,)), ("b", "U8", (7,))])

@@ -17,6 +17,7 @@ FLOORS: Final = {
     "_version": 0,
     "errors": 0,
     "files": 0,
+    "native": 0,
     "quantities": 0,
     "units": 0,
     "wording": 0,
@@ -31,7 +32,7 @@ FLOORS: Final = {
     "cli": 7,
 }
 IDEAS: Final = {
-    0: "errors, files, units, quantities, words, version",
+    0: "errors, files, units, quantities, words, native reads, version",
     1: "what the hardware is",
     2: "what people write, and what is emitted",
     3: "what will happen",
@@ -62,6 +63,7 @@ HOMES: Final = {
     "cupyx": _CUDA,
     "cuda": _CUDA,
     "kvikio": _CUDA,
+    "torch": Home(("engine/serving/in_torch.py",), "whoever asks for its tensors has it"),
     "networkx": Home(("machine/topology.py",), "the rest sees routes, not graphs"),
     "yaml": Home(
         ("plan/load.py", "plan/yaml_*.py", "machine/load.py"), "the rest sees checked schemas"

@@ -200,6 +200,18 @@ class TensorMap(Mapping[str, Tensor]):
         found = Tensor((entry.name, entry.dtype, entry.shape), memory, start, size)
         return found._copied() if misaligned(entry, memory.address + start) else found  # noqa: SLF001
 
+    def torch(self) -> dict[str, Any]:
+        """All tensors as PyTorch's, by name: views, made faster than one by one.
+
+        Raises `UnavailableError` where PyTorch is not there, or lacks a tensor's dtype.
+        """
+        from planner.engine.serving import in_torch
+
+        def flat(memory: Memory) -> Tensor:
+            return Tensor(("", "U8", (memory.size,)), memory, 0, memory.size)
+
+        return in_torch.views(((name, self._entries[name]) for name in self._entries), flat)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
 
