@@ -164,6 +164,12 @@ Workers = dict[str, tuple[str, int]]
 """By label: the flow of the plan, and the most workers of its schedule."""
 
 
+def cores_cap(plan: Plan, flow: str) -> int | None:
+    """The cores that a plan lets a flow take, `None` where it bounds nothing."""
+    caps = (plan.flows[flow].budget.cores, plan.budget.cores)
+    return min((cap for cap in caps if cap is not None), default=None)
+
+
 def require_cores(plan: Plan, workers: Workers) -> None:
     """Refuse schedules with more workers than the budget has cores, or than threads can serve here.
 
@@ -177,10 +183,10 @@ def require_cores(plan: Plan, workers: Workers) -> None:
     """
     cores = len(os.sched_getaffinity(0))
     for label, (flow, count) in workers.items():
-        caps = [c for c in (plan.flows[flow].budget.cores, plan.budget.cores) if c is not None]
-        if caps and count > min(caps):
+        cap = cores_cap(plan, flow)
+        if cap is not None and count > cap:
             raise InfeasibleError(
-                f"flow {label}: its schedule has {count} workers, the budget {min(caps)} cores",
+                f"flow {label}: its schedule has {count} workers, the budget {cap} cores",
                 hint="estimate the plan anew with that budget",
             )
         if count > THREADS_A_CORE * cores:

@@ -108,7 +108,11 @@ def check_length(source: FileSource, found: int) -> None:
 
 def read_exactly(fd: int, view: memoryview, offset: int) -> None:
     """Fill `view` from the file at `offset`; raises `ExecutionError` where the file ends early."""
-    done = preadv(fd, [view], offset)
+    finish_reading(fd, view, offset, preadv(fd, [view], offset))
+
+
+def finish_reading(fd: int, view: memoryview, offset: int, done: int) -> None:
+    """The same where the first `done` bytes are there."""
     while done < len(view):
         more = preadv(fd, [view[done:]], offset + done)
         if more == 0:
@@ -124,7 +128,11 @@ def read_aligned(fd: int, view: memoryview, offset: int, needed: int) -> None:
 
     At the end of a file the kernel returns what there is.
     """
-    done = preadv(fd, [view], offset)
+    finish_aligned(fd, view, offset, needed, preadv(fd, [view], offset))
+
+
+def finish_aligned(fd: int, view: memoryview, offset: int, needed: int, done: int) -> None:
+    """The same where the first `done` bytes are there."""
     while done < needed:
         # A read that ended inside a block has met the end of the file.
         more = 0 if done % DIRECT_ALIGN else preadv(fd, [view[done:]], offset + done)

@@ -22,13 +22,17 @@ from planner.errors import ExecutionError, PlannerError, UnavailableError
 
 @dataclass
 class Part:
-    """One route with its workers, from number `first` of the team on, and their slots."""
+    """One route with its workers, from number `first` of the team on, and their slots.
+
+    Where it is `apart`, the workers' reads are done elsewhere and the first of them hands on.
+    """
 
     route: Route
     worker: Worker
     chunks: Chunks
     first: int
     number: int
+    apart: bool = False
     bound: Bound | None = None
     ring: Ring | None = None
     stagings: dict[StagingRest, Staging] = field(default_factory=dict)
@@ -103,11 +107,16 @@ class Part:
         return sum(hands.ahead.give_back() for hands in self.hands if hands.ahead is not None)
 
     def equip(self, number: int) -> None:
-        """Give the worker that calls its operations; `number` is that in the team."""
+        """Give the worker that calls its operations; `number` is that in the team.
+
+        The first worker of a part that is apart gets those of all.
+        """
         if self.bound is None:
             raise RuntimeError("a worker is equipped before the route is armed")
-        hands = self.hands[number - self.first]
-        equip(self.bound, hands, self.route.stages, self.between(hands))
+        own = number - self.first
+        count = 1 if not self.apart else 0 if own else len(self.hands)
+        for hands in self.hands[own : own + count]:
+            equip(self.bound, hands, self.route.stages, self.between(hands))
 
     def told(self, flow: str, chunk: int, code: int, error: BaseException) -> BaseException:
         """The error with the place where it happened."""

@@ -131,12 +131,22 @@ class Ranked:
 class RankedLane:
     """A lane whose copies wait until their class may go; see `backends.base.Lane`."""
 
-    __slots__ = ("_queue", "_rank", "arrived", "close", "engine", "inner", "settle", "wait")
+    __slots__ = (
+        "_queue",
+        "_rank",
+        "arrived",
+        "close",
+        "engine",
+        "inner",
+        "landed",
+        "settle",
+        "wait",
+    )
 
     def __init__(self, inner: Lane, queue: _Queue, rank: int) -> None:
         self.inner, self._queue, self._rank = inner, queue, rank
         self.engine = inner.engine
-        self.wait, self.arrived = inner.wait, inner.arrived
+        self.wait, self.landed, self.arrived = inner.wait, inner.landed, inner.arrived
         self.settle, self.close = inner.settle, inner.close
 
     @property

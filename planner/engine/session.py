@@ -11,7 +11,7 @@ from typing import Final, Literal, cast
 from planner.engine import pagecache
 from planner.engine.awake import Waker
 from planner.engine.backends import Backend
-from planner.engine.budget import Buckets, Budgeted, Ledger, buckets_of
+from planner.engine.budget import Buckets, Budgeted, Ledger, buckets_of, cores_cap
 from planner.engine.caches import sweeper
 from planner.engine.compute import Blocks
 from planner.engine.copies import (
@@ -166,16 +166,16 @@ class Session:
 
     def _terms(self, demand: Demand) -> Terms:
         """What a flow is bound to."""
-        end = self.machine.nodes[demand.need.end]
-        sector = end.sector if isinstance(end, Hbm) else Terms().sector
+        end, need = self.machine.nodes[demand.need.end], demand.need
         return Terms(
-            demand.need.use,
-            sector,
-            demand.need.pinned_budget,
-            helps(self.machine, demand.need.start, demand.need.cores),
+            need.use,
+            end.sector if isinstance(end, Hbm) else Terms().sector,
+            need.pinned_budget,
+            helps(self.machine, need.start, need.cores),
             self._buckets[demand.flow],
             self._release(demand),
             self.marks,
+            cores_cap(self.plan, demand.flow),
         )
 
     def _release(self, demand: Demand) -> Callable[[Range], None] | None:

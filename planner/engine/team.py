@@ -68,17 +68,18 @@ class Team:
             return error
         return None
 
-    def run(self, job: Job) -> None:
-        """Let every worker do the job; returns when all have, whatever became of it.
+    def run(self, job: Job, workers: int | None = None) -> None:
+        """Let every worker, or the first `workers`, do it; returns when all have, however it went.
 
         Raises `KeyboardInterrupt` if that came while the caller was at it.
         """
         self._done.clear()
-        self._left = self.size - 1
-        for queue in self._queues:
+        asked = self._queues if workers is None else self._queues[: max(0, workers - 1)]
+        self._left = len(asked)
+        for queue in asked:
             queue.put(job)
         error = self._do(job, 0)
-        if self._queues:
+        if asked:
             try:
                 self._done.wait()
             except KeyboardInterrupt:

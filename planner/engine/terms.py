@@ -23,7 +23,8 @@ class Terms:
     moves at the least; `pinned_budget` is `None` where nothing bounds it;
     `helped` says that a second thread brings in the pages of a mapping that is registered;
     `buckets` space its chunks where its rate is capped, `release` is
-    told what was read where its pages shall go, `marks` gives ranges to a profiler.
+    told what was read where its pages shall go, `marks` gives ranges to a profiler. `cores` are
+    what the plan lets the flow take, `None` where nothing bounds it.
     """
 
     use: Use | None = None
@@ -33,6 +34,7 @@ class Terms:
     buckets: Buckets = ()
     release: Callable[[Range], None] | None = None
     marks: Marker | None = None
+    cores: int | None = None
 
     @property
     def touching(self) -> Touching:

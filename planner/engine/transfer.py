@@ -6,27 +6,28 @@ A movement goes over one route, or over several at once that take their chunks f
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 
 from planner.engine.backends.base import Backend, Engine
 from planner.engine.budget import Paced
-from planner.engine.marked import hops_range, marked
+from planner.engine.drive import dispatch, driver
+from planner.engine.marked import hops_range
 from planner.engine.measure import Interval
 from planner.engine.memory import Ring
 from planner.engine.numa import run_on
-from planner.engine.ops import Op
 from planner.engine.part import Part, parts_of
 from planner.engine.places import DevicePlace, Place
 from planner.engine.queue import queue_of
+from planner.engine.readers import suits
 from planner.engine.route import Route
-from planner.engine.strategies.base import Bound, Hands, Operation, Tally
+from planner.engine.strategies.base import Bound, Tally
 from planner.engine.team import Job, Team
 from planner.engine.terms import Terms
-from planner.engine.waits import Stop, Stopped, raise_error
-from planner.engine.worker import operations_of, reset
+from planner.engine.waits import Stop, raise_error
+from planner.engine.worker import reset
 from planner.model.movement import LANES, REGISTER, STAGING, TOUCH
 from planner.results import Hop, SetupStep
 
@@ -139,10 +140,10 @@ class Transfer:
             return []
         steps = [*self._make_rings(), *self._make_stagings()]
         spin = self.workers < len(os.sched_getaffinity(0))
-        self._spans = [(0.0, 0.0)] * self.workers
         self._ready = True
         room = self._room_ahead()
         for part in self.parts:
+            part.apart = suits(part, self.terms)
             bound = Bound(
                 self.backend,
                 self._source(part),
@@ -151,6 +152,7 @@ class Transfer:
                 part.depth,
                 part.ring,
                 spin=spin,
+                common=part.workers if part.apart else 0,
                 terms=self.terms,
                 room=room,
                 tally=self._tally,
@@ -161,10 +163,14 @@ class Transfer:
     def _equip(self) -> list[SetupStep]:
         """Give every worker its operations, and the lanes to the engines that these need."""
         start = perf_counter()
-        self._together(lambda number: self._part(number).equip(number))
+        self._together(lambda number: self._part(number).equip(number), self._awake())
         took = perf_counter() - start
         lanes = any(hands.lanes for part in self.parts for hands in part.hands)
         return [SetupStep(name=LANES, duration_s=took)] if lanes else []
+
+    def _awake(self) -> int | None:
+        """How many workers have something to do: one where it hands on for all, `None` for all."""
+        return 1 if len(self.parts) == 1 and self.parts[0].apart else None
 
     def _make_rings(self) -> list[SetupStep]:
         """Workers touch their own slots; then each ring is registered as one region."""
@@ -226,14 +232,17 @@ class Transfer:
         """The route that a worker of the team goes."""
         return next(part for part in reversed(self.parts) if part.first <= number)
 
-    def _together(self, job: Job) -> None:
-        """Let the movement's workers do a job near their route, the rest of the team nothing."""
+    def _together(self, job: Job, workers: int | None = None) -> None:
+        """Let the movement's workers do a job near their route, the rest of the team nothing.
+
+        All of them, or the first `workers`.
+        """
 
         def run(number: int) -> None:
             if number < self.workers:
                 run_on(self._part(number).route.cores, lambda: job(number))
 
-        self.team.run(run)
+        self.team.run(run, workers)
         raise_error(self.stop, self.line.flow)
 
     def run(self, arrived: Callable[[], object] = lambda: None) -> Moved:
@@ -265,16 +274,23 @@ class Transfer:
         def work(number: int) -> None:
             part = self._part(number)
             hands = part.hands[number - part.first]
-            drive = self._driver(part, hands, part.worker(takers[part.number], part.depth))
+            if not part.apart:
+                worker = part.worker(takers[part.number], part.depth)
+                drive = driver(part, hands, worker, self.line.flow, self.stop, self.terms.marks)
+            elif number == part.first:
+                drive = partial(dispatch, part, takers[part.number], self.line.flow, self.stop)
+            else:
+                return
             with hops_range(self.terms.marks, part.route.hops):
                 start = perf_counter()
                 drive()
-                self._spans[number] = start, perf_counter()
+                self._spans.append((start, perf_counter()))
 
         for part in self.parts:
             for hands in part.hands:
                 reset(hands)
-        self._together(work)
+        self._spans = []
+        self._together(work, self._awake())
         arrived()
         found = [row for part in self.parts for row in part.intervals()]
         return Moved(
@@ -284,34 +300,6 @@ class Transfer:
             tuple(server for _, server in found),
             tuple(sum(hands.moved for hands in part.hands) for part in self.parts),
         )
-
-    def _driver(self, part: Part, hands: Hands, worker: Iterator[Op]) -> Callable[[], None]:
-        """What does as a worker says; made beforehand, so that a run begins with an operation."""
-        operations = operations_of(hands)
-        if self.terms.marks is not None:
-            operations = marked(self.terms.marks, operations)
-        return partial(self._drive, part, hands, worker, operations)
-
-    def _drive(
-        self, part: Part, hands: Hands, worker: Iterator[Op], operations: Sequence[Operation]
-    ) -> None:
-        """Do what a worker says until it is through, or the run is called off."""
-        stop = self.stop
-        chunk = slot = code = 0
-        try:
-            for code, slot, chunk in worker:
-                if stop.asked:
-                    raise Stopped  # noqa: TRY301 - this loop is the hot path
-                operations[code](slot, chunk)
-        except Stopped:
-            _settle(hands)
-            raise
-        except BaseException as error:
-            stop.fail(
-                part.told(self.line.flow, hands.at[slot] if chunk < 0 else chunk, code, error)
-            )
-            _settle(hands)
-            raise Stopped from error
 
     def engines(self) -> list[Engine]:
         """The engines that its workers have lanes to."""
@@ -336,9 +324,3 @@ class Transfer:
             part.close()
         self._pinned_rings = 0
         self._ready = False
-
-
-def _settle(hands: Hands) -> None:
-    """Nothing may be in flight when the memory is given back."""
-    for lane in hands.lanes:
-        lane.settle()

@@ -238,14 +238,15 @@ def _team(way: Way, shapes: Sequence[Shape], found: list[SetupStep]) -> tuple[Se
     one after another to open their lanes.
     """
     setup = way.movements[0].crossings[0].ram.setup
-    moving = [(m.stages(s), s) for m, s in zip(way.movements, shapes, strict=True)]
-    workers = max((shape.workers for stages, shape in moving if stages), default=1)
+    moving = [(m, s) for m, s in zip(way.movements, shapes, strict=True) if m.stages(s)]
+    workers = max((shape.workers for _, shape in moving), default=1)
     pools = [one for one in found if one.name == START]
     found[:] = [one for one in found if one.name != START]
     pool = max((one.duration_s for one in pools), default=0.0)
-    lanes = sum(shape.workers * sum(s.kind == "engine" for s in stages) for stages, shape in moving)
+    lanes = sum(m.hands(s) * sum(one.kind == "engine" for one in m.stages(s)) for m, s in moving)
+    awake = max((m.hands(s) for m, s in moving), default=1)
     start = pool + setup.start + (workers - 1) * setup.worker
-    opened = lanes * setup.lane + (workers - 1) * setup.wake if lanes else 0.0
+    opened = lanes * setup.lane + (awake - 1) * setup.wake if lanes else 0.0
     rings = any(movement.ring_hosts for movement in way.movements)
     ready = setup.ready_ring if rings and setup.ready_ring is not None else setup.ready
     return steps(

@@ -15,6 +15,7 @@ from planner.model.pipeline import Stage, Trace, exact, lengths, nearly, seconds
 from planner.model.strategies import Crossing, Shape, Strategy
 from planner.model.strategies.base import PASSING, RINGS, step, steps
 from planner.model.touched import of_hbm
+from planner.native import native
 from planner.results import Hop, SetupStep
 
 START: Final = "start the workers"
@@ -23,6 +24,8 @@ WAKE: Final = "wake engine and link"
 """Name of the step that the first run after a pause pays; measured it is in the first copy."""
 READY: Final = "make the movement ready"
 """Name of the step between the others: what the program does before the first byte moves."""
+READS: Final = frozenset({"buffered", "direct"})
+"""Strategies that read a file."""
 LANES: Final = "open the lanes"
 TOUCH: Final = "touch the ring"
 REGISTER: Final = "register the ring"
@@ -89,6 +92,16 @@ class Movement:
             if c.after in RINGS or s.own_ring
         ]
         return tuple(dict.fromkeys(hosts))
+
+    @cached_property
+    def reads_into_ring(self) -> bool:
+        """Whether its first stage reads a file into a ring."""
+        return self.strategies[0].name in READS and self.crossings[0].after == "fill"
+
+    def hands(self, shape: Shape) -> int:
+        """How many threads queue its chunks: one where the C library's read them."""
+        apart = self.reads_into_ring and native(shape.workers, shape.chunk)
+        return 1 if apart else shape.workers
 
     @cached_property
     def memlock(self) -> int | None:

@@ -89,6 +89,12 @@ class Lane(Protocol):
         Raises whatever the copy failed with.
         """
 
+    def landed(self, slot: int) -> bool:
+        """What `wait` does, without blocking: whether the slot's copy has arrived, or none flies.
+
+        Raises whatever the copy failed with.
+        """
+
     def arrived(self, slot: int) -> None:
         """Block until what was last queued in the slot has arrived; any thread may ask.
 

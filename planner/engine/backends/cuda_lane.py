@@ -22,10 +22,12 @@ from planner.engine.backends.cuda_driver import LEGACY, Driver
 from planner.engine.backends.cuda_library import DriverError
 from planner.engine.backends.cuda_quick import quick_calls
 
-KEPT: Final = 256
-"""Events of a lane, and a batch more at the most, from which on a copy's time is read between two
-chunks: 10 GB by ten workers with chunks of 4 MiB take 240 each. A lane has one for each slot at
-least."""
+KEPT: Final = 128
+"""Events of a lane for each of its slots, and a batch more at the most, from which on a copy's time
+is read between two chunks: 10 GB by ten workers with two slots of 4 MiB take 120 for each slot. A
+lane has one for each slot at least."""
+LEAST_KEPT: Final = 256
+"""The same of a lane with few slots."""
 MORE: Final = 16
 """Events that are made at a time."""
 
@@ -51,6 +53,7 @@ class CudaLane:
         "_events",
         "_flying",
         "_issued",
+        "_kept",
         "_log",
         "_made",
         "_open",
@@ -79,6 +82,7 @@ class CudaLane:
         self._unread: deque[tuple[float, int]] = deque()
         self._flying = [False] * slots
         self._issued = [0.0] * slots
+        self._kept = max(LEAST_KEPT, KEPT * slots)
         self._ptr = self._driver.stream()
         self._open = True
         try:
@@ -124,7 +128,7 @@ class CudaLane:
         """An event whose time nobody is going to ask for any more."""
         if self._spare:
             return self._spare.pop()
-        if len(self._made) >= KEPT and self._unread:
+        if len(self._made) >= self._kept and self._unread:
             return self._read()
         self._backend.attach(self.engine.gpu)
         self._spare = self._make(MORE)
@@ -165,9 +169,21 @@ class CudaLane:
         """Block until the slot has arrived; when it did is read where the log is."""
         if self._flying[slot]:
             self._quick.wait(self._events[slot])
-            self._flying[slot] = False
-            if self._timed:
-                self._unread.append((self._issued[slot], self._events[slot]))
+            self._taken(slot)
+
+    def landed(self, slot: int) -> bool:
+        """Whether the slot has arrived; then it counts as waited for."""
+        if self._flying[slot]:
+            if not self._quick.happened(self._events[slot]):
+                return False
+            self._taken(slot)
+        return True
+
+    def _taken(self, slot: int) -> None:
+        """The slot has arrived: it is free, and its time may be asked for."""
+        self._flying[slot] = False
+        if self._timed:
+            self._unread.append((self._issued[slot], self._events[slot]))
 
     def arrived(self, slot: int) -> None:
         """Block until the slot's copy has arrived, without taking it off the worker's hands."""

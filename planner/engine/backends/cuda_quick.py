@@ -84,6 +84,13 @@ class QuickCalls:
         if status:
             raise failed("cuEventSynchronize", status)
 
+    def happened(self, event: int) -> bool:
+        """Whether the event has happened."""
+        status = self._query(event)
+        if status and status != NOT_READY:
+            raise failed("cuEventQuery", status)
+        return not status
+
     def elapsed(self, start: int, end: int) -> float:
         """Seconds between two events that have happened."""
         found = c_float()

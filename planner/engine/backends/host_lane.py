@@ -131,6 +131,16 @@ class HostLane:
             landed.release()
             self._flying[slot] = False
 
+    def landed(self, slot: int) -> bool:
+        """Whether the slot has arrived."""
+        if self._flying[slot]:
+            landed = self._landed[slot]
+            if not landed.acquire(blocking=False):
+                return False
+            landed.release()
+            self._flying[slot] = False
+        return True
+
     def arrived(self, slot: int) -> None:
         """Block until the slot has arrived, without taking it off the worker's hands."""
         landed = self._landed[slot]

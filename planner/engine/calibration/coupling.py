@@ -305,4 +305,5 @@ def _one_slot(machine: Machine, joint: Joint, table: CopyTable) -> float:
     def time(share: float) -> float:
         return timed(table.model_copy(update={"one_slot": share}))
 
-    return _solve(time, joint.seconds, ONE_SLOT if max(table.workers) > FEW_CORES else 1.0)
+    sure = max(table.workers) > FEW_CORES and joint.copy != "file"
+    return _solve(time, joint.seconds, ONE_SLOT if sure else 1.0)

@@ -9,10 +9,13 @@ import os
 from collections.abc import Callable
 from typing import Any, Final, Literal
 
+from planner.engine.aio import Read
 from planner.engine.files import (
     DIRECT_ALIGN,
     Sink,
     direct_alignment,
+    finish_aligned,
+    finish_reading,
     read_aligned,
     read_exactly,
     write_exactly,
@@ -115,6 +118,28 @@ class FileEnd:
         needed = lead + size
         read_aligned(self._direct, slot[: round_up(needed, self.align)], start - lead, needed)
         return lead
+
+    def ask(self, start: int, size: int, address: int) -> tuple[Read, int]:
+        """A range as one read to an aligned address, and where behind that the bytes begin.
+
+        What is read around the page cache comes in whole blocks.
+        """
+        if not (self.asks and self.wants_direct(start, size)):
+            return Read(self.fd, address, size, start), 0
+        lead = start % self.align
+        whole = round_up(lead + size, self.align)
+        return Read(self._direct, address, whole, start - lead), lead
+
+    def finish(self, read: Read, view: memoryview, needed: int, done: int) -> None:
+        """See to the rest of a read that came to an end early, of which so many bytes are there."""
+        if self.is_direct(read):
+            finish_aligned(read.fd, view[: read.size], read.offset, needed, done)
+        else:
+            finish_reading(read.fd, view[:needed], read.offset, done)
+
+    def is_direct(self, read: Read) -> bool:
+        """Whether a read goes around the page cache."""
+        return read.fd == self._direct
 
     def close(self) -> None:
         """Close the file."""

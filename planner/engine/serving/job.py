@@ -63,7 +63,8 @@ class Job:
     `prepare` makes the memory that the call allocates, beside the first reads; `ready` is set when
     it has. `survey` looks at the files afterwards, while workers read them. `issued` is set once
     the last copy stands in its queue. `behind` are events of other streams that copies wait for;
-    `maps` the files of a job that copies out of the page cache; `began`, `ended` the clock.
+    `maps` the files of a job that copies out of the page cache; `began`, `ended` the clock. `cores`
+    are those that it may take, `None` for any.
     """
 
     way: Way
@@ -75,6 +76,7 @@ class Job:
     behind: tuple[Any, ...] = ()
     maps: Maps | None = None
     budget: int | None = None
+    cores: int | None = None
     stop: Stop = field(default_factory=Stop)
     ready: Event = field(default_factory=Event)
     issued: Event = field(default_factory=Event)

@@ -191,7 +191,8 @@ class Loader(AbstractContextManager["Loader"]):
             def through_ring() -> Job:
                 engine = None if gpu is None else Engine("h2d", gpu)
                 way: Way = "host" if gpu is None else "in"
-                job = Job(way, chunks_of(parts, shape.chunk_bytes), shape, engine, budget=most)
+                chunks = chunks_of(parts, shape.chunk_bytes)
+                job = Job(way, chunks, shape, engine, budget=most, cores=cores)
                 if gpu is None:
                     self._allocate(files, None)
                 else:

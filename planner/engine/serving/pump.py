@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Final
 
-from planner.engine.backends.base import Backend, Lane
+from planner.engine.backends.base import Backend, Engine, Lane
 from planner.engine.files import hint_of
 from planner.engine.memory import Ring
+from planner.engine.serving import intake
 from planner.engine.serving.bank import REFUSALS, Bank, in_backend
 from planner.engine.serving.job import Hand, Hands, Job, Operation
 from planner.engine.serving.mapped import MappedHands, Maps, UnmappableError
@@ -45,6 +46,7 @@ class Pump:
         self._ring: Ring | None = None
         self._hands: list[Hand] = []
         self._depth = 0
+        self._common: dict[Engine, tuple[Lane, int]] = {}
         self._left: Maps | None = None
 
     @property
@@ -64,12 +66,16 @@ class Pump:
     def lanes(self, job: Job) -> list[Lane]:
         """The lanes that a job's copies were queued in."""
         engine = job.engine
-        found = [hand.lanes.get(engine) for hand in self._hands] if engine is not None else []
-        return [lane for lane in found if lane is not None]
+        if engine is None:
+            return []
+        found = [lane for hand in self._hands if (lane := hand.lanes.get(engine)) is not None]
+        common = self._common.get(engine)
+        return found if common is None else [*found, common[0]]
 
     def run(self, job: Job) -> None:
         """Do a job; raises what it failed with, when nothing of it is in flight any more."""
-        self._fit(job)
+        apart = intake.suits(job)
+        self._fit(job, intake.THREADS if apart else job.shape.workers + job.aside)
         team = self._team
         if team is None:
             raise RuntimeError("the pool has no workers")
@@ -83,14 +89,17 @@ class Pump:
                 job.survey()
             hand = number - job.aside
             if 0 <= hand < job.shape.workers and not job.stop.asked:
-                self._drive(job, self._hands[hand], numbers)
+                if apart:
+                    self._take_in(job)
+                else:
+                    self._drive(job, self._hands[hand], numbers)
 
         switch = sys.getswitchinterval()
         sys.setswitchinterval(min(switch, SWITCH_S))
         job.began = job.opened = perf_counter()
         try:
             with in_backend():
-                team.run(work)
+                team.run(work, intake.THREADS if apart else None)
         finally:
             sys.setswitchinterval(switch)
             job.ended = perf_counter()
@@ -99,11 +108,7 @@ class Pump:
                 self.clear_up()
             if self.bank is not None:
                 self.bank.tidy()
-        error = job.stop.error
-        if error is not None:
-            raise _forgotten(error)
-        if job.stop.asked:
-            raise ExecutionError("the transfer was called off")
+        _raise_error(job)
         job.issued.set()
 
     def _prepare(self, job: Job) -> None:
@@ -152,6 +157,20 @@ class Pump:
                     lane.settle()
                 raise Stopped from error
 
+    def _take_in(self, job: Job) -> None:
+        """Do the job by one thread, beside which the C library reads."""
+        with in_backend():
+            hands, stop = self._hands[: job.shape.workers], job.stop
+            work = intake.dispatcher(job, hands, lambda: self._reach_all(job), self._register)
+            try:
+                work.run()
+            except BaseException as error:
+                if not isinstance(error, Stopped):
+                    stop.fail(_told(job, work.at[1], error))
+                for lane, _ in self._common.values():
+                    lane.settle()
+                raise Stopped from error
+
     def _operations(self, job: Job, hand: Hand) -> list[Operation]:
         """What a worker does in this job, by the codes of its generator."""
         if job.maps is None:
@@ -188,11 +207,25 @@ class Pump:
             spin = job.shape.workers < len(os.sched_getaffinity(0))
             lane = bank.backend.lane(engine, self._depth, spin=spin, timed=False)
             hand.lanes[engine] = lane
-        if job.behind:
-            from planner.engine.backends.cuda_foreign import follow
+        _follow(lane, job)
+        return lane
 
-            for event in job.behind:
-                follow(lane, event)
+    def _reach_all(self, job: Job) -> Lane:
+        """The lane for the slots of all workers, behind what the caller's stream holds."""
+        job.stop.wait(job.ready)
+        engine, bank = job.engine, self.bank
+        if engine is None or bank is None:
+            raise RuntimeError("a copy was asked for without an engine")
+        bank.backend.attach(engine.gpu)
+        slots = job.shape.workers * job.shape.depth
+        lane, room = self._common.get(engine, (None, 0))
+        if lane is None or room < slots:
+            if lane is not None:
+                lane.close()
+            spin = len(os.sched_getaffinity(0)) > intake.THREADS
+            lane = bank.backend.lane(engine, slots, spin=spin, timed=False)
+            self._common[engine] = lane, slots
+        _follow(lane, job)
         return lane
 
     def _register(self, hand: Hand, slot: int) -> None:
@@ -202,15 +235,15 @@ class Pump:
         self.bank.backend.register(hand.addresses[slot], self._ring.stride)
         hand.registered[slot] = True
 
-    def _fit(self, job: Job) -> None:
-        """Have enough workers, and slots that are large enough but within the budget."""
+    def _fit(self, job: Job, threads: int) -> None:
+        """Have enough threads, and slots that are large enough but within the budget."""
         shape, ring = job.shape, self._ring
-        if self._team is None or self._team.size < shape.workers + job.aside:
+        if self._team is None or self._team.size < threads:
             if self._team is not None:
                 self._team.close()
             self._drop_lanes()
-            self._team = Team(shape.workers + job.aside, _NOBODY, "planner pool")
-            self._hands += [Hand(k) for k in range(len(self._hands), shape.workers)]
+            self._team = Team(threads, _NOBODY, "planner pool")
+        self._hands += [Hand(k) for k in range(len(self._hands), shape.workers)]
         if self._depth < shape.depth:
             self._drop_lanes()
             self._depth = shape.depth
@@ -238,6 +271,9 @@ class Pump:
                 lane.close()
             hand.lanes.clear()
             hand.attached.clear()
+        for lane, _ in self._common.values():
+            lane.close()
+        self._common.clear()
 
     def _drop_ring(self) -> None:
         ring, self._ring = self._ring, None
@@ -265,6 +301,24 @@ class Pump:
             self._team = None
         self._hands = []
         self.bank = None
+
+
+def _raise_error(job: Job) -> None:
+    """Raise what the job failed with, if it did."""
+    error = job.stop.error
+    if error is not None:
+        raise _forgotten(error)
+    if job.stop.asked:
+        raise ExecutionError("the transfer was called off")
+
+
+def _follow(lane: Lane, job: Job) -> None:
+    """Let the lane's copies wait for what the caller's stream holds."""
+    if job.behind:
+        from planner.engine.backends.cuda_foreign import follow
+
+        for event in job.behind:
+            follow(lane, event)
 
 
 def _told(job: Job, chunk: int, error: BaseException) -> BaseException:

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import Lock
 from time import perf_counter
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
-from planner.engine.backends.base import Backend, Lane, Part
+from planner.engine.aio import Read
+from planner.engine.backends.base import Backend, Engine, Lane, Part
+from planner.engine.backends.shared_lane import SharedLane
 from planner.engine.cutting import cuts
 from planner.engine.layout import Layout
 from planner.engine.memory import PAGE, Ring, copy_held, copy_memory, round_up
@@ -145,11 +147,32 @@ class Bound:
     depth: int
     ring: Ring | None = None
     spin: bool = True
+    common: int = 0
     terms: Terms = field(default_factory=Terms)
     room: int | None = None
     tally: Tally = field(default_factory=Tally)
     places: list[tuple[int, int]] | None = None
     guard: Lock = field(default_factory=Lock)
+    lanes: dict[Engine, Lane] = field(default_factory=dict)
+
+    def lane(self, engine: Engine, number: int) -> Lane:
+        """A worker's lane to an engine: one of its own, or its slots of the one for all."""
+        if not self.common:
+            return self.backend.lane(engine, self.depth, spin=self.spin)
+        if engine not in self.lanes:
+            slots = self.common * self.depth
+            self.lanes[engine] = self.backend.lane(engine, slots, spin=self.spin)
+        return SharedLane(self.lanes[engine], number * self.depth, logs=number == 0)
+
+
+class Asked(NamedTuple):
+    """A pool stage as reads that somebody else carries out: what to read, and what is left then.
+
+    `finish(slot, chunk, done)` gets the bytes that have come, and raises where there are no more.
+    """
+
+    ask: Callable[[int, int], Read]
+    finish: Callable[[int, int, int], None]
 
 
 @dataclass(slots=True)
@@ -161,11 +184,13 @@ class Hands:
     `leads` is, by slot, how far into the slot the chunk begins (direct reads read from a block's
     start); `at` is the chunk that was last issued from each slot. `log` holds start and end of each
     pool operation. `ahead` is what the worker registers on the way, `begin` what it does before
-    each run, `undo` what it gives back at the end.
+    each run, `undo` what it gives back at the end. `asks` is what `pool` does as reads into the
+    worker's slots, where it is that.
     """
 
     number: int
     pool: Operation | None = None
+    asks: Asked | None = None
     issue: list[Operation] = field(default_factory=list)
     lanes: list[Lane] = field(default_factory=list)
     blocking: list[Lane] = field(default_factory=list)
@@ -189,11 +214,13 @@ class Stage:
     `equip(bound, hands, before, after)` adds the operation to the hands; `before` and `after` give
     the address of a chunk on either side, `None` where that side is a file. A stage that `stays`
     does something to a chunk where it lies: the next stage takes it from there, not from a slot.
+    One that `reads` brings a chunk of a file into a slot by one read (`Hands.asks`).
     """
 
     kind: StageKind
     equip: Callable[[Bound, Hands, Address | None, Address | None], None]
     stays: bool = False
+    reads: bool = False
 
     @property
     def shape(self) -> Kind:

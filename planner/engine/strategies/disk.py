@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from planner.engine.aio import Read
 from planner.engine.files import (
     Sink,
+    finish_aligned,
+    finish_reading,
     read_aligned,
     read_exactly,
     start_writing,
@@ -14,7 +17,7 @@ from planner.engine.files import (
 )
 from planner.engine.memory import round_up
 from planner.engine.places import FilePlace, HostPlace, SinkPlace
-from planner.engine.strategies.base import Address, Bound, Hands, Operation, Stage, logged
+from planner.engine.strategies.base import Address, Asked, Bound, Hands, Operation, Stage, logged
 from planner.errors import UnavailableError
 
 
@@ -65,6 +68,22 @@ def _read(bound: Bound, hands: Hands, _before: Address | None, _after: Address |
             release((*places[chunk], sizes[chunk]))
 
     hands.pool = logged(read if release is None else read_and_release, hands, sizes)
+    if bound.ring is None:
+        return
+    slots, views = bound.ring.addresses(hands.number), bound.ring.views(hands.number)
+
+    def ask(slot: int, chunk: int) -> Read:
+        fd, offset = places[chunk]
+        return Read(fd, slots[slot], sizes[chunk], offset)
+
+    def finish(slot: int, chunk: int, done: int) -> None:
+        if done < sizes[chunk]:
+            fd, offset = places[chunk]
+            finish_reading(fd, views[slot][: sizes[chunk]], offset, done)
+        if release is not None:
+            release((*places[chunk], sizes[chunk]))
+
+    hands.asks = Asked(ask, finish)
 
 
 def _read_direct(
@@ -98,6 +117,23 @@ def _direct_into_slots(
         read_aligned(fd, slots[slot][: round_up(needed, align)], offset - lead, needed)
         hands.leads[slot] = lead
 
+    addresses = ring.addresses(hands.number)
+
+    def ask(slot: int, chunk: int) -> Read:
+        fd, offset = places[chunk]
+        lead = offset % align
+        return Read(fd, addresses[slot], round_up(lead + sizes[chunk], align), offset - lead)
+
+    def finish(slot: int, chunk: int, done: int) -> None:
+        fd, offset = places[chunk]
+        lead = offset % align
+        needed = lead + sizes[chunk]
+        if done < needed:
+            view = slots[slot][: round_up(needed, align)]
+            finish_aligned(fd, view, offset - lead, needed, done)
+        hands.leads[slot] = lead
+
+    hands.asks = Asked(ask, finish)
     return read
 
 
@@ -160,8 +196,8 @@ def _writer(bound: Bound, hands: Hands, sink: Sink) -> Operation:
 
 
 READS: dict[str, tuple[Stage, ...]] = {
-    "buffered": (Stage("pool", _read),),
-    "direct": (Stage("pool", _read_direct),),
+    "buffered": (Stage("pool", _read, reads=True),),
+    "direct": (Stage("pool", _read_direct, reads=True),),
     "mmap": (),
 }
 """Disk to host memory; a mapping moves nothing, it only makes bytes reachable."""

@@ -23,7 +23,7 @@ def engine(kind: Engine) -> Stage:
     """A stage on a copy engine."""
 
     def equip(bound: Bound, hands: Hands, before: Address | None, after: Address | None) -> None:
-        lane = bound.backend.lane(kind, bound.depth, spin=bound.spin)
+        lane = bound.lane(kind, hands.number)
         hands.lanes.append(lane)
         hands.issue.append(_queued(lane, needed(before), needed(after), bound.chunks))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from planner.engine import budget, transfer
+from planner.engine import budget, drive
 from planner.engine.backends.host import HostBackend
 from planner.engine.budget import Bucket, Ledger, Paced
 from planner.engine.execute import execute
@@ -96,7 +96,7 @@ def test_no_tenth_of_a_second_is_above_the_rate(
         operations[POOL] = noted
         return operations
 
-    monkeypatch.setattr(transfer, "operations_of", noting)
+    monkeypatch.setattr(drive, "operations_of", noting)
     found = run(Plan.model_validate(words), "host", samples=1, warmup=0)
     assert all(one.verified for one in found.flows)
     assert not any("rate" in warning for warning in found.warnings)

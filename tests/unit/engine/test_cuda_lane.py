@@ -74,7 +74,8 @@ class Driver:
 
 def made(driver: Driver, slots: int, monkeypatch: pytest.MonkeyPatch) -> CudaLane:
     monkeypatch.setattr(cuda_lane, "quick_calls", lambda: driver)
-    monkeypatch.setattr(cuda_lane, "KEPT", KEPT)
+    monkeypatch.setattr(cuda_lane, "LEAST_KEPT", KEPT)
+    monkeypatch.setattr(cuda_lane, "KEPT", 0)
     monkeypatch.setattr(cuda_lane, "MORE", MORE)
     return CudaLane(cast("Any", driver), Engine("h2d", 0), slots, spin=True)
 

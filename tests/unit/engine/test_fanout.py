@@ -12,7 +12,7 @@ from typing import Literal
 
 import pytest
 
-from planner.engine import files, pace, part, transfer
+from planner.engine import drive, files, pace, part
 from planner.engine.execute import execute
 from planner.engine.ops import DMA
 from planner.engine.strategies.base import Hands, Operation
@@ -121,7 +121,7 @@ def test_a_fault_between_two_copies_is_told(monkeypatch: pytest.MonkeyPatch) -> 
         operations[DMA + 2] = fail
         return operations
 
-    monkeypatch.setattr(transfer, "operations_of", faulty)
+    monkeypatch.setattr(drive, "operations_of", faulty)
     # Engine 2 is the second copy: from gpu1 on to gpu2.
     with pytest.raises(ExecutionError, match=r"hop gpu1 -> gpu2 \(peer\), chunk 7 of 22"):
         run_fan("chain", 21 * CHUNK + 1, 4)
@@ -134,7 +134,7 @@ def test_a_copy_that_lacks_a_chunk_is_found(monkeypatch: pytest.MonkeyPatch) -> 
         operations[DMA + 2] = lambda slot, chunk: None if chunk == 7 else last(slot, chunk)
         return operations
 
-    monkeypatch.setattr(transfer, "operations_of", faulty)
+    monkeypatch.setattr(drive, "operations_of", faulty)
     # Chunk 7 of gpu2 is skipped; gpu3 is passed on what gpu2 has there.
     with pytest.raises(VerificationError, match=r"flow w\[gpu2\]: byte 286(7[2-9]|8\d)"):
         run_fan("chain", 21 * CHUNK + 1, 3)

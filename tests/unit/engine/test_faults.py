@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from planner.engine import files, pagecache, transfer
+from planner.engine import drive, files, pagecache
 from planner.engine.ops import DMA, POOL
 from planner.engine.strategies.base import Hands, Operation
 from planner.engine.worker import operations_of
@@ -62,7 +62,7 @@ def inject(
         operations[code] = wrap(operations[code])
         return operations
 
-    monkeypatch.setattr(transfer, "operations_of", faulty)
+    monkeypatch.setattr(drive, "operations_of", faulty)
 
 
 def failing_at(wanted: int, error: BaseException) -> Callable[[Operation], Operation]:

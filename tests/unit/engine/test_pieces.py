@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from planner.engine import transfer
+from planner.engine import drive
 from planner.engine.execute import execute
 from planner.engine.layout import Layout, pieces_of, scattered
 from planner.engine.memory import HostBuffer
@@ -39,7 +39,7 @@ def test_pieces_cost_nothing_while_bytes_move(monkeypatch: pytest.MonkeyPatch) -
         operations[POOL] = counted
         return operations
 
-    monkeypatch.setattr(transfer, "operations_of", counting)
+    monkeypatch.setattr(drive, "operations_of", counting)
     pieces = {"count": 100_000}
     run = run_way("load", 16 * MIB, one_gpu(), shape=(MIB, 2, 1), pieces=pieces)
     assert run.flows[0].verified is True

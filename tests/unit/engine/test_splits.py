@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.engine import transfer
+from planner.engine import drive
 from planner.engine.backends.host import HostBackend
 from planner.engine.ops import DMA, FOLLOW, POOL
 from planner.engine.queue import Queue
@@ -109,7 +109,7 @@ def inject(
             operations[code] = wrap(operations[code])
         return operations
 
-    monkeypatch.setattr(transfer, "operations_of", faulty)
+    monkeypatch.setattr(drive, "operations_of", faulty)
 
 
 @pytest.mark.parametrize("name", SPLITS)
@@ -194,7 +194,7 @@ def test_whoever_is_slower_takes_less(monkeypatch: pytest.MonkeyPatch) -> None:
             operations[POOL] = slow
         return operations
 
-    monkeypatch.setattr(transfer, "operations_of", faulty)
+    monkeypatch.setattr(drive, "operations_of", faulty)
     shapes = ((CHUNK, 2, 1), (CHUNK, 2, 1))
     run = run_split("pageable", 400 * CHUNK, two_gpus(), shapes)
     direct, detour = (part.share for part in run.flows[0].parts)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from planner.engine import transfer
+from planner.engine import drive
 from planner.engine.execute import execute
 from planner.engine.ops import DMA
 from planner.engine.pace import Gate, Turns, gates
@@ -120,7 +120,7 @@ def test_a_flow_is_never_further_ahead_than_its_buffers(
         operations[DMA] = begun
         return operations
 
-    monkeypatch.setattr(transfer, "operations_of", counting)
+    monkeypatch.setattr(drive, "operations_of", counting)
     from planner.engine.backends.host import HostBackend
 
     plain = HostBackend.compute
@@ -181,7 +181,7 @@ def test_all_buffers_are_verified(monkeypatch: pytest.MonkeyPatch) -> None:
         operations[DMA] = skip
         return operations
 
-    monkeypatch.setattr(transfer, "operations_of", skipping)
+    monkeypatch.setattr(drive, "operations_of", skipping)
     with pytest.raises(VerificationError, match=r"byte 0 arrived as 0x.., the source"):
         run(plan, "host", samples=1, warmup=0)
 
@@ -243,7 +243,7 @@ def test_an_error_in_step_ends_whoever_waits(monkeypatch: pytest.MonkeyPatch) ->
         operations[DMA] = run_
         return operations
 
-    monkeypatch.setattr(transfer, "operations_of", failing)
+    monkeypatch.setattr(drive, "operations_of", failing)
     threads = threading.active_count()
     with pytest.raises(ExecutionError, match="the wire is cut"):
         run(plan, "host", samples=1, warmup=0)

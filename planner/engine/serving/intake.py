@@ -1,0 +1,118 @@
+"""Files into a GPU with reads by the C library's threads: one thread of ours hands chunks on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from planner.engine import aio
+from planner.engine.aio import Read, Reads
+from planner.engine.backends.base import Lane
+from planner.engine.dispatch import Dispatcher
+from planner.engine.serving.ends import FileEnd, MemoryEnd
+from planner.engine.serving.job import Hand, Job
+from planner.native import native
+
+THREADS: Final = 2
+"""Threads of the pool in such a job: one prepares what the call allocates, one hands chunks on."""
+
+
+def suits(job: Job) -> bool:
+    """Whether all of a job's chunks are single reads into its slots, by enough workers.
+
+    One core more is for who hands on.
+    """
+    shape = job.shape
+    return (
+        job.way == "in"
+        and (job.cores is None or shape.workers < job.cores)
+        and native(shape.workers, shape.chunk_bytes)
+        and all(len(chunk) == 1 and isinstance(chunk[0].source, FileEnd) for chunk in job.chunks)
+        and aio.usable()
+    )
+
+
+def dispatcher(
+    job: Job,
+    hands: Sequence[Hand],
+    reach: Callable[[], Lane],
+    register: Callable[[Hand, int], None],
+) -> Dispatcher:
+    """Who does the job.
+
+    `reach` gives the lane of all slots, a worker's behind those of the worker before, and waits
+    until there is one; `register` makes a slot reachable that has been touched.
+    """
+    members = [Taker(job, hand, reach, register) for hand in hands]
+    depth = job.shape.depth
+    numbers = iter(range(len(job.chunks)))
+    return Dispatcher(members, depth, numbers, Reads(len(members), depth), job.stop)
+
+
+class Taker:
+    """A worker of the pool; see `dispatch.Member`."""
+
+    def __init__(
+        self,
+        job: Job,
+        hand: Hand,
+        reach: Callable[[], Lane],
+        register: Callable[[Hand, int], None],
+    ) -> None:
+        self._job, self._hand, self._reach, self._register = job, hand, reach, register
+        self._first = hand.number * job.shape.depth
+        self._lane: Lane | None = None
+        self._asked: list[tuple[Read, int] | None] = [None] * job.shape.depth
+
+    def ask(self, slot: int, chunk: int) -> Read:
+        """The chunk's range of its file."""
+        source, start, _, _, size = self._job.chunks[chunk][0]
+        asked = _file(source).ask(start, size, self._hand.addresses[slot])
+        self._asked[slot] = asked
+        return asked[0]
+
+    def take(self, slot: int, chunk: int, done: int) -> None:
+        """See to what the read has left, and count it."""
+        asked, hand = self._asked[slot], self._hand
+        if done < 0 or asked is None:
+            raise OSError(-done, os.strerror(-done))
+        source, _, _, _, size = self._job.chunks[chunk][0]
+        read, lead = asked
+        file = _file(source)
+        if done < lead + size:
+            file.finish(read, hand.views[slot], lead + size, done)
+        if file.is_direct(read):
+            hand.direct += size
+        else:
+            hand.buffered += size
+        hand.moved += size
+
+    def hand_on(self, slot: int, chunk: int) -> None:
+        """Queue the copy to the GPU."""
+        lane, asked, hand = self._lane, self._asked[slot], self._hand
+        if lane is None:
+            lane = self._lane = self._reach()
+        if not hand.registered[slot]:
+            self._register(hand, slot)
+        _, _, target, to, size = self._job.chunks[chunk][0]
+        if asked is None or not isinstance(target, MemoryEnd):
+            raise TypeError("a copy engine takes what was read to memory")
+        place = hand.addresses[slot] + asked[1]
+        lane.copy(self._first + slot, target.address + to, place, size)
+        self._job.note_issue()
+
+    def landed(self, slot: int) -> bool:
+        """Whether the slot is free again."""
+        return self._lane is None or self._lane.landed(self._first + slot)
+
+    def wait(self, slot: int) -> None:
+        """Wait until it is."""
+        if self._lane is not None:
+            self._lane.wait(self._first + slot)
+
+
+def _file(end: object) -> FileEnd:
+    if not isinstance(end, FileEnd):
+        raise TypeError("only files are read by the C library's threads")
+    return end

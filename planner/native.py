@@ -1,0 +1,21 @@
+"""Which reads the C library's own threads do, so that one thread hands all chunks on.
+
+The engine's rule (`engine/readers.py`, `engine/serving/intake.py`) and the model's use of it come
+from here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+FEWEST: Final = 3
+"""Workers from which on: two seldom meet at the interpreter's lock, and a thread less is to be
+woken for them."""
+LEAST_CHUNK: Final = 256 << 10
+"""Bytes of a chunk from which on: asking for one and looking for it takes some 20 us of the one
+thread, and less of many that read for themselves."""
+
+
+def native(workers: int, chunk: int) -> bool:
+    """Whether reads of this shape are the C library's, where it can do them."""
+    return workers >= FEWEST and chunk >= LEAST_CHUNK
