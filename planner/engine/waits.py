@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Event, Lock
 from types import TracebackType
 from typing import Final
@@ -43,6 +45,17 @@ class Stop:
             if self.error is None and not self.asked:
                 self.error = error
             self.asked = True
+
+    @contextmanager
+    def guarding(self) -> Iterator[None]:
+        """Stop because of whatever is raised inside, which goes on as `Stopped`."""
+        try:
+            yield
+        except Stopped:
+            raise
+        except BaseException as error:
+            self.fail(error)
+            raise Stopped from error
 
     def check(self) -> None:
         """Raise `Stopped` if the run was called off."""

@@ -89,10 +89,12 @@ class Pump:
                 job.survey()
             hand = number - job.aside
             if 0 <= hand < job.shape.workers and not job.stop.asked:
-                if apart:
-                    self._take_in(job)
-                else:
-                    self._drive(job, self._hands[hand], numbers)
+                # The team outlives the job: what it alone hears of, nobody is told.
+                with job.stop.guarding():
+                    if apart:
+                        self._take_in(job)
+                    else:
+                        self._drive(job, self._hands[hand], numbers)
 
         switch = sys.getswitchinterval()
         sys.setswitchinterval(min(switch, SWITCH_S))

@@ -16,8 +16,10 @@ import pytest
 import planner
 from planner.engine.aio import Reads
 from planner.engine.backends.host import HostBackend
+from planner.engine.dispatch import Dispatcher
 from planner.engine.serving import ends, loader
 from planner.engine.serving.intake import THREADS, Taker
+from planner.engine.serving.job import Hands
 from planner.errors import ExecutionError
 from tests.helpers.native import everywhere
 from tests.helpers.weights import write_weights
@@ -97,6 +99,24 @@ def test_a_failed_read_is_told_with_its_place_and_the_pool_goes_on(
                 pool.load(path)
         assert used[-1].flying == 0
         assert same(pool.load(path)["a"], held["a"])
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_what_keeps_workers_from_beginning_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, apart: bool
+) -> None:
+    def refused(*_given: object) -> None:
+        raise MemoryError("none left")
+
+    if apart:
+        everywhere(monkeypatch)
+    held = write_weights(tmp_path / "m.safetensors", [("a", "U8", (1_000_000,))])
+    with planner.Loader(backend="host") as pool:
+        with monkeypatch.context() as patch:
+            patch.setattr(Dispatcher if apart else Hands, "__init__", refused)
+            with pytest.raises(MemoryError, match="none left"):
+                pool.load(tmp_path / "m.safetensors")
+        assert same(pool.load(tmp_path / "m.safetensors")["a"], held["a"])
 
 
 @pytest.mark.parametrize("cache", ["warm", "cold"])
