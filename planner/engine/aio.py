@@ -16,7 +16,9 @@ References: aio(7), aio_read(3), aio_init(3).
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import resource
 import sys
 from collections import deque
 from ctypes import c_char, c_int, c_int64, c_long, c_size_t, c_void_p
@@ -34,6 +36,9 @@ IDLE_S: Final = 3
 """Seconds after which an idle thread of the pool ends; the C library's own is 1."""
 KEPT: Final = 4
 """Descriptors that a worker keeps when it goes on to the next file."""
+LEFT: Final = 128
+"""Numbers of descriptors below the process's limit that are left to others: while a load's first
+files are read the driver is opened, and libraries are loaded."""
 
 
 class _Request(ctypes.Structure):
@@ -134,21 +139,40 @@ class Read(NamedTuple):
 
 
 class _Descriptor:
-    """A worker's own descriptor of a file, and how many of its reads are under way."""
+    """A worker's own descriptor of a file, and how many of its reads are under way.
 
-    __slots__ = ("fd", "flying")
+    Where its number would not be below `most` it is the caller's: slower, since its reads go in
+    turn with those of others.
+    """
 
-    def __init__(self, of: int) -> None:
-        self.fd = os.dup(of)
-        self.flying = 0
+    __slots__ = ("_own", "fd", "flying")
+
+    def __init__(self, of: int, most: int) -> None:
+        self.fd, self._own, self.flying = of, False, 0
+        try:
+            found = os.dup(of)  # the lowest number that is free
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            return
+        if found < most:
+            self.fd, self._own = found, True
+        else:
+            os.close(found)
+
+    def close(self) -> None:
+        """Give it back unless it is the caller's."""
+        if self._own:
+            os.close(self.fd)
 
 
 class _Reader:
     """One worker: its descriptors, and its reads in the order in which they are served."""
 
-    __slots__ = ("fds", "queue")
+    __slots__ = ("_most", "fds", "queue")
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self.fds: dict[int, _Descriptor] = {}
         self.queue: deque[tuple[int, _Descriptor]] = deque()
 
@@ -158,13 +182,13 @@ class _Reader:
         if found is None:
             if len(self.fds) >= KEPT:
                 for key in [key for key, old in self.fds.items() if not old.flying]:
-                    os.close(self.fds.pop(key).fd)
-            found = self.fds[of] = _Descriptor(of)
+                    self.fds.pop(key).close()
+            found = self.fds[of] = _Descriptor(of, self._most)
         return found
 
     def close(self) -> None:
         for one in self.fds.values():
-            os.close(one.fd)
+            one.close()
         self.fds.clear()
 
 
@@ -196,7 +220,9 @@ class Reads:
         self._addresses = [ctypes.addressof(request) for request in self._requests]
         for request in self._requests:
             request.notify = SIGEV_NONE
-        self._readers = [_Reader() for _ in range(workers)]
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        most = sys.maxsize if limit == resource.RLIM_INFINITY else limit - LEFT
+        self._readers = [_Reader(most) for _ in range(workers)]
         # The oldest read of each worker, for `wait`.
         self._heads = (c_void_p * workers)()
         self._span = _Span()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -22,6 +23,14 @@ SIZE = 3 * 4096 + 17
 def opened() -> set[str]:
     """The numbers of all open files."""
     return {entry.name for entry in Path("/proc/self/fd").iterdir()}
+
+
+def is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
 
 
 @pytest.fixture
@@ -162,6 +171,31 @@ def test_many_files_need_few_descriptors(tmp_path: Path, memory: HostBuffer) -> 
     assert len(opened()) == before
     for fd in files:
         os.close(fd)
+
+
+@pytest.mark.parametrize("more", [1, 2, aio.LEFT, aio.LEFT + 3])
+def test_where_few_more_may_be_opened_the_caller_s_descriptor_serves(
+    path: Path, file: int, memory: HostBuffer, more: int
+) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    before = opened()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (file + more, limits[1]))
+    try:
+        with closing(Reads(4, 2)) as reads:
+            for slot in range(2):
+                for worker in range(4):
+                    at = memory.address + (2 * worker + slot) * 4096
+                    reads.begin(worker, slot, Read(file, at, 4096, 4096 * slot))
+            assert set(all_of(reads, 4).values()) == {4096}
+            numbers = range(file + 1, file + more)[-aio.LEFT :]
+            assert not [fd for fd in numbers if str(fd) not in before and is_open(fd)]
+            reads.begin(0, 0, Read(file, memory.address, 4096, 0))
+            reads.settle()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    wanted = path.read_bytes()[:8192]
+    assert all(bytes(memory.view[k * 8192 : (k + 1) * 8192]) == wanted for k in range(1, 4))
+    assert opened() == before
 
 
 def test_a_fork_does_without(file: int, memory: HostBuffer) -> None:
