@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
 from planner.engine.aio import Read, Reads
-from planner.engine.ops import DMA, NO_CHUNK, POOL, WAIT
+from planner.engine.ops import NO_CHUNK, POOL, WAIT
 from planner.engine.waits import TICK_S, Stop, Stopped
 
 GLANCE_S: Final = 100e-6
@@ -21,7 +21,9 @@ GLANCE_S: Final = 100e-6
 
 
 class Member(Protocol):
-    """A worker as the dispatcher sees it."""
+    """A worker as the dispatcher sees it; its `codes` hand a chunk on, one after another."""
+
+    codes: Sequence[int]
 
     def ask(self, slot: int, chunk: int) -> Read:
         """What is read into the slot."""
@@ -29,8 +31,8 @@ class Member(Protocol):
     def take(self, slot: int, chunk: int, done: int) -> None:
         """The read came to an end with so many bytes, or failed (below 0): see to the rest."""
 
-    def hand_on(self, slot: int, chunk: int) -> None:
-        """Queue the chunk's copies."""
+    def hand_on(self, slot: int, chunk: int, code: int) -> None:
+        """Do one of the `codes`: queue a copy of the chunk."""
 
     def landed(self, slot: int) -> bool:
         """Whether the copy has left the slot."""
@@ -100,6 +102,7 @@ class Dispatcher:
                 else:
                     break
             for worker, slot in self._slots:
+                self.at = (WAIT, self._held[worker][slot])
                 self._members[worker].wait(slot)
         finally:
             reads.settle()
@@ -128,8 +131,9 @@ class Dispatcher:
                 chunk = self._held[worker][slot]
                 self.at = (POOL, chunk)
                 member.take(slot, chunk, done)
-                self.at = (DMA, chunk)
-                member.hand_on(slot, chunk)
+                for code in member.codes:
+                    self.at = (code, chunk)
+                    member.hand_on(slot, chunk, code)
                 flying.append((worker, slot))
         return len(flying) > before
 

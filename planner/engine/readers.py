@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from time import perf_counter
 
 from planner.engine import aio
@@ -53,7 +53,7 @@ class Reader:
     be there.
     """
 
-    __slots__ = ("_begun", "_codes", "_finish", "_hands", "_operations", "_seen", "_sizes", "ask")
+    __slots__ = ("_begun", "_finish", "_hands", "_operations", "_seen", "_sizes", "ask", "codes")
 
     def __init__(self, hands: Hands, chunks: Chunks) -> None:
         if hands.asks is None:
@@ -61,7 +61,9 @@ class Reader:
         self._hands, self._sizes = hands, chunks.sizes
         self._finish = hands.asks.finish
         self._operations = operations_of(hands)
-        self._codes = range(DMA, len(self._operations))
+        engines = range(DMA, len(self._operations))
+        # One behind the other; before the first the slot's last chunk has left for the others.
+        self.codes: Sequence[int] = [CLEAR, *engines] if len(engines) > 1 else engines
         self._begun: list[float] = [0.0] * len(hands.at)
         self._seen = 0.0
         asked, begun = hands.asks.ask, self._begun
@@ -83,13 +85,9 @@ class Reader:
         hands.moved += self._sizes[chunk]
         self._seen = now
 
-    def hand_on(self, slot: int, chunk: int) -> None:
-        """Queue the chunk on all engines, one behind the other."""
-        operations = self._operations
-        if len(self._codes) > 1:
-            operations[CLEAR](slot, NO_CHUNK)
-        for code in self._codes:
-            operations[code](slot, chunk)
+    def hand_on(self, slot: int, chunk: int, code: int) -> None:
+        """Queue the chunk on one engine."""
+        self._operations[code](slot, chunk)
 
     def landed(self, slot: int) -> bool:
         """Whether the first engine has taken the chunk out of the slot."""

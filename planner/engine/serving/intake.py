@@ -10,6 +10,7 @@ from planner.engine import aio
 from planner.engine.aio import Read, Reads
 from planner.engine.backends.base import Lane
 from planner.engine.dispatch import Dispatcher
+from planner.engine.ops import DMA
 from planner.engine.serving.ends import FileEnd, MemoryEnd
 from planner.engine.serving.job import Hand, Job
 from planner.native import native
@@ -60,6 +61,7 @@ class Taker:
         reach: Callable[[], Lane],
         register: Callable[[Hand, int], None],
     ) -> None:
+        self.codes: Sequence[int] = (DMA,)
         self._job, self._hand, self._reach, self._register = job, hand, reach, register
         self._first = hand.number * job.shape.depth
         self._lane: Lane | None = None
@@ -88,7 +90,7 @@ class Taker:
             hand.buffered += size
         hand.moved += size
 
-    def hand_on(self, slot: int, chunk: int) -> None:
+    def hand_on(self, slot: int, chunk: int, _code: int) -> None:
         """Queue the copy to the GPU."""
         lane, asked, hand = self._lane, self._asked[slot], self._hand
         if lane is None:

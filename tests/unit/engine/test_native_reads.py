@@ -17,7 +17,7 @@ from planner.engine import readers
 from planner.engine.aio import Reads
 from planner.engine.dispatch import Dispatcher
 from planner.engine.execute import execute
-from planner.engine.ops import DMA
+from planner.engine.ops import DMA, FOLLOW
 from planner.engine.readers import Reader
 from planner.engine.strategies.base import Hands, Operation
 from planner.engine.worker import operations_of
@@ -159,34 +159,68 @@ def test_a_source_that_shrinks_is_told(
     assert used
 
 
-def test_a_failed_copy_is_told_with_its_place(
-    used: list[Reads], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    error = OSError(errno.EIO, "the link is down")
+def copy_failing(monkeypatch: pytest.MonkeyPatch, code: int, error: BaseException) -> None:
+    """Let one of chunk 7's copies fail."""
 
     def faulty(hands: Hands) -> list[Operation]:
         operations = operations_of(hands)
-        issue = operations[DMA]
+        issue = operations[code]
 
         def fail(slot: int, chunk: int) -> None:
             if chunk == 7:
                 raise error
             issue(slot, chunk)
 
-        operations[DMA] = fail
+        operations[code] = fail
         return operations
 
     monkeypatch.setattr(readers, "operations_of", faulty)
+
+
+def test_a_failed_copy_is_told_with_its_place(
+    used: list[Reads], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = OSError(errno.EIO, "the link is down")
+    copy_failing(monkeypatch, DMA, error)
     with pytest.raises(ExecutionError, match=r"host0 -> gpu0 \(pinned\), chunk 7 of 21") as told:
         run_way("load", SIZE, one_gpu(), shape=(CHUNK, 2, 4))
     assert told.value.__cause__ is error
     assert used[0].flying == 0
 
 
+@pytest.mark.parametrize(
+    ("code", "hop"), [(DMA, r"host0 -> gpu0 \(pinned\)"), (FOLLOW, r"gpu0 -> gpu1 \(peer\)")]
+)
+def test_a_failed_copy_of_a_chain_is_told_with_its_hop(
+    used: list[Reads], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int, hop: str
+) -> None:
+    copy_failing(monkeypatch, code, OSError(errno.EIO, "the link is down"))
+    source, machine = noise_file(tmp_path / "model.bin", SIZE), linked_gpus(3)
+    files = [source.model_dump()]
+    plan, prediction = fan_out(machine, SIZE, 3, "chain", chunk=CHUNK, files=files)
+    with pytest.raises(ExecutionError, match=f"hop {hop}, chunk 7 of 21"):
+        execute(plan, machine, estimate=prediction, backend="host", samples=1, warmup=0)
+    assert used[0].flying == 0
+
+
+def test_a_copy_that_never_arrives_is_told_with_its_chunk(
+    used: list[Reads], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(_self: Reader, _slot: int) -> None:
+        raise OSError(errno.EIO, "the link is down")
+
+    # All chunks are in their slots when the first of them is waited for.
+    monkeypatch.setattr(Reader, "landed", lambda _self, _slot: True)
+    monkeypatch.setattr(Reader, "wait", lost)
+    with pytest.raises(ExecutionError, match=r"host0 -> gpu0 \(pinned\), chunk 0 of 4"):
+        run_way("load", 4 * CHUNK, one_gpu(), shape=(CHUNK, 2, 2))
+    assert used[0].flying == 0
+
+
 def test_a_chunk_that_is_lost_is_found(used: list[Reads], monkeypatch: pytest.MonkeyPatch) -> None:
     hand_on = Reader.hand_on
     monkeypatch.setattr(
-        Reader, "hand_on", lambda self, s, c: None if c == 9 else hand_on(self, s, c)
+        Reader, "hand_on", lambda self, s, c, op: None if c == 9 else hand_on(self, s, c, op)
     )
     with pytest.raises(VerificationError, match=r"byte 368(6[4-9]|7\d) arrived as"):
         run_way("load", SIZE, one_gpu(), shape=(CHUNK, 2, 4), samples=2)
