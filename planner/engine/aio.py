@@ -237,14 +237,20 @@ class Reads:
         request, own = self._requests[number], reader.descriptor(read.fd)
         request.fd, request.buffer = own.fd, read.address
         request.size, request.offset = read.size, read.offset
-        if self._calls.read(self._addresses[number]):
-            code = ctypes.get_errno()
-            raise OSError(code, f"a read was refused: {os.strerror(code)}")
-        own.flying += 1
+        # Noted beforehand: whatever comes between, nothing is under way that nobody waits for.
         reader.queue.append((slot, own))
+        own.flying += 1
         self.flying += 1
         if len(reader.queue) == 1:
             self._heads[worker] = self._addresses[number]
+        if self._calls.read(self._addresses[number]):
+            code = ctypes.get_errno()
+            reader.queue.pop()
+            own.flying -= 1
+            self.flying -= 1
+            if not reader.queue:
+                self._heads[worker] = None
+            raise OSError(code, f"a read was refused: {os.strerror(code)}")
 
     def finished(self, worker: int) -> tuple[int, int] | None:
         """(slot, bytes) of the worker's oldest read, once, if it is through.

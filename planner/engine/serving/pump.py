@@ -84,13 +84,12 @@ class Pump:
         numbers = iter(range(len(job.chunks)))
 
         def work(number: int) -> None:
-            if number == 0:
-                self._prepare(job)
-                job.survey()
-            hand = number - job.aside
-            if 0 <= hand < job.shape.workers and not job.stop.asked:
-                # The team outlives the job: what it alone hears of, nobody is told.
-                with job.stop.guarding():
+            with job.stop.guarding():  # the team outlives the job, and tells nobody of errors
+                if number == 0:
+                    self._prepare(job)
+                    job.survey()
+                hand = number - job.aside
+                if 0 <= hand < job.shape.workers and not job.stop.asked:
                     if apart:
                         self._take_in(job)
                     else:
