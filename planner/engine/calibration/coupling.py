@@ -24,6 +24,7 @@ from planner.model.movement import Movement
 from planner.model.need import Need
 from planner.model.strategies import Kind, Shape
 from planner.model.ways import ways
+from planner.native import FEWEST
 
 LEAST: Final = 0.02
 """The smallest factor looked for: an emulated engine on one core leaves no less than a fiftieth."""
@@ -38,6 +39,11 @@ own."""
 TURN_MOST: Final = 1e-3
 """Seconds of a turn looked for: handing a chunk to another thread and back takes some 100 us on
 two busy cores."""
+HANDING_ON: Final = 30e-6
+"""Seconds of a turn at the least where one thread hands on what the C library's threads read: 31 us
+by fourteen workers with chunks of 1 MiB, by little more than the calls themselves (one H200,
+measured 2026-11-30). Runs that are as fast as the link show none, and chunks so small that only
+this limits them would seem to cost nothing."""
 ONE_SLOT: Final = 0.9
 """The most of its pace that a ring keeps with one slot a worker where two bounds are equal. Runs
 that show a loss show 0.77 to 0.90 (seven calibrations of H200 machines, measured 2026-11-29 and
@@ -245,11 +251,13 @@ def _beside(machine: Machine, copy: CopyName, joints: Sequence[Joint]) -> CopyTa
 def _turn(machine: Machine, joints: Sequence[Joint]) -> CopyTable:
     """The table with the time of a turn at the locks that the runs with small chunks show.
 
-    The middle of those that show one; 0 where all are as fast as copies and link allow.
+    The middle of those that show one; where all are as fast as copies and link allow, 0, or the
+    least that handing on takes.
     """
-    table = _table(machine, joints[0].copy)
+    table, apart = _table(machine, joints[0].copy), joints[0].copy == "file"
     shown = [turn for joint in joints if (turn := _one_turn(machine, joint, table)) > 0]
-    return table.model_copy(update={"turn": median(shown) if shown else 0.0})
+    handed = apart and max(joint.shape.workers for joint in joints) >= FEWEST
+    return table.model_copy(update={"turn": median(shown or [HANDING_ON if handed else 0.0])})
 
 
 def _led(machine: Machine, joints: Sequence[Joint]) -> CopyTable:

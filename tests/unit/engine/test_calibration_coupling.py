@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from planner.engine.calibration.coupling import (
+    HANDING_ON,
     Joint,
     coupled,
     factor,
@@ -167,11 +168,22 @@ def test_small_chunks_tell_what_a_turn_at_the_locks_takes() -> None:
     found = _table(coupled(machine, [*big, small]), "file")
     assert found.turn == pytest.approx(200e-6, rel=1e-3)
     assert found.per_chunk == 0.0
-    # Runs that the link holds say nothing of locks.
+
+
+@pytest.mark.parametrize(
+    ("copy", "workers", "turn"),
+    [("memory", 8, 0.0), ("file", 2, 0.0), ("file", 8, HANDING_ON)],
+)
+def test_runs_that_the_link_holds_say_nothing_of_locks(
+    copy: CopyName, workers: int, turn: float
+) -> None:
+    # But one thread hands on what the C library's threads read, and that takes it some time.
+    machine = _machine()
     quick = [
-        _measured(machine, "file", Shape(c, 2, 8), beside_dma=(4.0,) * 4) for c in (MIB, 8 * MIB)
+        _measured(machine, copy, Shape(c, 2, workers), beside_dma=(4.0,) * 4)
+        for c in (MIB, 8 * MIB)
     ]
-    assert _table(coupled(machine, quick), "file").turn == 0.0
+    assert _table(coupled(machine, quick), copy).turn == turn
 
 
 @pytest.mark.parametrize("copy", ["file", "memory", "save_memory"])

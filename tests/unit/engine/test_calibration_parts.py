@@ -406,6 +406,9 @@ def test_small_chunks_and_single_slots_are_run_by_as_many_workers_as_rings_have(
     some = shapes([1, 2, 4, 8, 12, 16], 1024 * MIB)
     assert [s.workers for s in some if s.chunk == 2 * MIB] == [12, 16]
     assert some[-1] == Shape(4 * MIB, 1, 12)
+    # Where one thread hands on what others read, only smaller chunks keep it busy.
+    apart = shapes([1, 2, 4, 8, 12, 16], 1024 * MIB, apart=True)
+    assert [(s.workers, s.chunk) for s in apart if s.chunk < 4 * MIB] == [(12, MIB), (16, MIB)]
     # Two cores: one worker alone hands its chunks to another thread, too.
     few = shapes([1, 2], 1024 * MIB)
     assert [s.workers for s in few if s.chunk < 4 * MIB] == [1, 2]
