@@ -27,7 +27,7 @@ def suits(part: Part, terms: Terms) -> bool:
     """
     first, *others = part.route.stages
     return (
-        native(part.workers, part.route.hops[0].chunk_bytes)
+        native(part.workers, part.route.hops[0].chunk_bytes, len(os.sched_getaffinity(0)))
         and (terms.cores is None or part.workers < terms.cores)
         and part.route.has_ring
         and part.route.cores is None

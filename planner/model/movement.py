@@ -100,7 +100,8 @@ class Movement:
 
     def hands(self, shape: Shape) -> int:
         """How many threads queue its chunks: one where the C library's read them."""
-        apart = self.reads_into_ring and native(shape.workers, shape.chunk)
+        cores = self.crossings[0].cores
+        apart = self.reads_into_ring and native(shape.workers, shape.chunk, cores)
         return 1 if apart else shape.workers
 
     @cached_property

@@ -12,6 +12,7 @@ from planner.engine.aio import Reads
 def everywhere(monkeypatch: pytest.MonkeyPatch) -> list[Reads]:
     """Let every shape read so; returns who has read, for the test to look at."""
     monkeypatch.setattr(native, "FEWEST", 1)
+    monkeypatch.setattr(native, "MANY", 1)
     monkeypatch.setattr(native, "LEAST_CHUNK", 1)
     used: list[Reads] = []
     run = dispatch.Dispatcher.run

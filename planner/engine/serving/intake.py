@@ -28,7 +28,7 @@ def suits(job: Job) -> bool:
     return (
         job.way == "in"
         and (job.cores is None or shape.workers < job.cores)
-        and native(shape.workers, shape.chunk_bytes)
+        and native(shape.workers, shape.chunk_bytes, len(os.sched_getaffinity(0)))
         and all(len(chunk) == 1 and isinstance(chunk[0].source, FileEnd) for chunk in job.chunks)
         and aio.usable()
     )

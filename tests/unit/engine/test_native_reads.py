@@ -13,6 +13,7 @@ from typing import Literal
 
 import pytest
 
+from planner import native
 from planner.engine import readers
 from planner.engine.aio import Reads
 from planner.engine.dispatch import Dispatcher
@@ -86,6 +87,21 @@ def test_a_capped_flow_reads_for_itself(used: list[Reads]) -> None:
     run = run_way("load", SIZE, one_gpu(), shape=(CHUNK, 2, 3), budget={"rate": 100e6})
     assert run.flows[0].verified is True
     assert not used
+
+
+@pytest.mark.parametrize(
+    ("workers", "cores", "apart"), [(2, 16, False), (3, 4, True), (3, 3, False), (8, 8, True)]
+)
+def test_few_workers_leave_a_core_to_who_hands_on(
+    monkeypatch: pytest.MonkeyPatch, workers: int, cores: int, *, apart: bool
+) -> None:
+    used = everywhere(monkeypatch)
+    monkeypatch.setattr(native, "FEWEST", 3)
+    monkeypatch.setattr(native, "MANY", 8)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: set(range(cores)))
+    run = run_way("load", SIZE, one_gpu(), shape=(CHUNK, 2, workers))
+    assert run.flows[0].verified is True
+    assert bool(used) == apart
 
 
 @pytest.mark.parametrize(("cores", "apart"), [(3, False), (4, True), (None, True)])
