@@ -28,7 +28,6 @@ from typing import Any, Final, NamedTuple
 from planner.errors import UnavailableError
 
 SIGEV_NONE: Final = 1
-EINPROGRESS: Final = 115
 MOST_THREADS: Final = 128
 """Threads of the C library's pool at the most, of which it starts as many as have work; its own
 bound is 20."""
@@ -264,7 +263,7 @@ class Reads:
         slot, own = queue[0]
         address = self._addresses[worker * self._depth + slot]
         code = self._calls.error(address)
-        if code == EINPROGRESS:
+        if code == errno.EINPROGRESS:
             return None
         queue.popleft()
         own.flying -= 1
