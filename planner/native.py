@@ -22,7 +22,10 @@ the interpreter's lock: four on two cores were 8 to 25 % slower so, while sixtee
 beside an H200 brought 52 GB/s in a trial and 45 on their own (measured 2026-11-30)."""
 
 
-def native(workers: int, chunk: int, cores: int) -> bool:
-    """Whether reads of this shape are the C library's, where it can do them and has these cores."""
-    room = workers < cores or workers >= MANY
+def native(workers: int, chunk: int, cores: int, cap: int | None = None) -> bool:
+    """Whether reads of this shape are the C library's, where it can do them and has these cores.
+
+    Who hands on has a core as well, within the `cap` that a plan or a caller sets.
+    """
+    room = (workers < cores or workers >= MANY) and (cap is None or workers < cap)
     return workers >= FEWEST and chunk >= LEAST_CHUNK and room

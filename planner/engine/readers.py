@@ -26,9 +26,9 @@ def suits(part: Part, terms: Terms) -> bool:
     ranges and the cores beside a GPU belong to threads of our own: these read for themselves.
     """
     first, *others = part.route.stages
+    chunk, cores = part.route.hops[0].chunk_bytes, len(os.sched_getaffinity(0))
     return (
-        native(part.workers, part.route.hops[0].chunk_bytes, len(os.sched_getaffinity(0)))
-        and (terms.cores is None or part.workers < terms.cores)
+        native(part.workers, chunk, cores, terms.cores)
         and part.route.has_ring
         and part.route.cores is None
         and not terms.buckets

@@ -9,6 +9,7 @@ from typing import Final
 from planner.engine import aio
 from planner.engine.aio import Read, Reads
 from planner.engine.backends.base import Lane
+from planner.engine.backends.shared_lane import SharedLane
 from planner.engine.dispatch import Dispatcher
 from planner.engine.ops import DMA
 from planner.engine.serving.ends import FileEnd, MemoryEnd
@@ -20,15 +21,11 @@ THREADS: Final = 2
 
 
 def suits(job: Job) -> bool:
-    """Whether all of a job's chunks are single reads into its slots, by enough workers.
-
-    One core more is for who hands on.
-    """
+    """Whether all of a job's chunks are single reads into its slots, by enough workers."""
     shape = job.shape
     return (
         job.way == "in"
-        and (job.cores is None or shape.workers < job.cores)
-        and native(shape.workers, shape.chunk_bytes, len(os.sched_getaffinity(0)))
+        and native(shape.workers, shape.chunk_bytes, len(os.sched_getaffinity(0)), job.cores)
         and all(len(chunk) == 1 and isinstance(chunk[0].source, FileEnd) for chunk in job.chunks)
         and aio.usable()
     )
@@ -63,8 +60,7 @@ class Taker:
     ) -> None:
         self.codes: Sequence[int] = (DMA,)
         self._job, self._hand, self._reach, self._register = job, hand, reach, register
-        self._first = hand.number * job.shape.depth
-        self._lane: Lane | None = None
+        self._lane: SharedLane | None = None
         self._asked: list[tuple[Read, int] | None] = [None] * job.shape.depth
 
     def ask(self, slot: int, chunk: int) -> Read:
@@ -94,24 +90,25 @@ class Taker:
         """Queue the copy to the GPU."""
         lane, asked, hand = self._lane, self._asked[slot], self._hand
         if lane is None:
-            lane = self._lane = self._reach()
+            first = hand.number * self._job.shape.depth
+            lane = self._lane = SharedLane(self._reach(), first, logs=False)
         if not hand.registered[slot]:
             self._register(hand, slot)
         _, _, target, to, size = self._job.chunks[chunk][0]
         if asked is None or not isinstance(target, MemoryEnd):
             raise TypeError("a copy engine takes what was read to memory")
         place = hand.addresses[slot] + asked[1]
-        lane.copy(self._first + slot, target.address + to, place, size)
+        lane.copy(slot, target.address + to, place, size)
         self._job.note_issue()
 
     def landed(self, slot: int) -> bool:
         """Whether the slot is free again."""
-        return self._lane is None or self._lane.landed(self._first + slot)
+        return self._lane is None or self._lane.landed(slot)
 
     def wait(self, slot: int) -> None:
         """Wait until it is."""
         if self._lane is not None:
-            self._lane.wait(self._first + slot)
+            self._lane.wait(slot)
 
 
 def _file(end: object) -> FileEnd:

@@ -14,6 +14,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from functools import cache, partial
 from time import perf_counter
 from typing import Final
 
@@ -162,7 +163,9 @@ class Pump:
         """Do the job by one thread, beside which the C library reads."""
         with in_backend():
             hands, stop = self._hands[: job.shape.workers], job.stop
-            work = intake.dispatcher(job, hands, lambda: self._reach_all(job), self._register)
+            # All of them share it: the caller's stream is followed once.
+            reach = cache(partial(self._reach_all, job))
+            work = intake.dispatcher(job, hands, reach, self._register)
             try:
                 work.run()
             except BaseException as error:
