@@ -106,13 +106,11 @@ def check_length(source: FileSource, found: int) -> None:
         )
 
 
-def read_exactly(fd: int, view: memoryview, offset: int) -> None:
-    """Fill `view` from the file at `offset`; raises `ExecutionError` where the file ends early."""
-    finish_reading(fd, view, offset, preadv(fd, [view], offset))
+def read_exactly(fd: int, view: memoryview, offset: int, done: int = 0) -> None:
+    """Fill `view` from the file at `offset`, of which the first `done` bytes are there already.
 
-
-def finish_reading(fd: int, view: memoryview, offset: int, done: int) -> None:
-    """The same where the first `done` bytes are there."""
+    Raises `ExecutionError` where the file ends early.
+    """
     while done < len(view):
         more = preadv(fd, [view[done:]], offset + done)
         if more == 0:
@@ -123,16 +121,12 @@ def finish_reading(fd: int, view: memoryview, offset: int, done: int) -> None:
         done += more
 
 
-def read_aligned(fd: int, view: memoryview, offset: int, needed: int) -> None:
+def read_aligned(fd: int, view: memoryview, offset: int, needed: int, done: int = 0) -> None:
     """Read around the page cache: `view` and `offset` aligned, the first `needed` bytes must come.
 
-    At the end of a file the kernel returns what there is.
+    The first `done` of them are there already. At the end of a file the kernel returns what there
+    is.
     """
-    finish_aligned(fd, view, offset, needed, preadv(fd, [view], offset))
-
-
-def finish_aligned(fd: int, view: memoryview, offset: int, needed: int, done: int) -> None:
-    """The same where the first `done` bytes are there."""
     while done < needed:
         # A read that ended inside a block has met the end of the file.
         more = 0 if done % DIRECT_ALIGN else preadv(fd, [view[done:]], offset + done)

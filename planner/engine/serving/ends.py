@@ -14,8 +14,6 @@ from planner.engine.files import (
     DIRECT_ALIGN,
     Sink,
     direct_alignment,
-    finish_aligned,
-    finish_reading,
     read_aligned,
     read_exactly,
     write_exactly,
@@ -133,9 +131,9 @@ class FileEnd:
     def finish(self, read: Read, view: memoryview, needed: int, done: int) -> None:
         """See to the rest of a read that came to an end early, of which so many bytes are there."""
         if self.is_direct(read):
-            finish_aligned(read.fd, view[: read.size], read.offset, needed, done)
+            read_aligned(read.fd, view[: read.size], read.offset, needed, done)
         else:
-            finish_reading(read.fd, view[:needed], read.offset, done)
+            read_exactly(read.fd, view[:needed], read.offset, done)
 
     def is_direct(self, read: Read) -> bool:
         """Whether a read goes around the page cache."""

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from planner.engine.aio import Read
 from planner.engine.files import (
     Sink,
-    finish_aligned,
-    finish_reading,
     read_aligned,
     read_exactly,
     start_writing,
@@ -58,32 +56,22 @@ def _read(bound: Bound, hands: Hands, _before: Address | None, _after: Address |
 
     sizes, release = bound.chunks.sizes, bound.terms.release
 
-    def read(slot: int, chunk: int) -> None:
+    def read(slot: int, chunk: int, done: int = 0) -> None:
         fd, offset = places[chunk]
-        read_exactly(fd, view(slot, chunk), offset)
-
-    def read_and_release(slot: int, chunk: int) -> None:
-        read(slot, chunk)
+        read_exactly(fd, view(slot, chunk), offset, done)
         if release is not None:
-            release((*places[chunk], sizes[chunk]))
+            release((fd, offset, sizes[chunk]))
 
-    hands.pool = logged(read if release is None else read_and_release, hands, sizes)
+    hands.pool = logged(read, hands, sizes)
     if bound.ring is None:
         return
-    slots, views = bound.ring.addresses(hands.number), bound.ring.views(hands.number)
+    slots = bound.ring.addresses(hands.number)
 
     def ask(slot: int, chunk: int) -> Read:
         fd, offset = places[chunk]
         return Read(fd, slots[slot], sizes[chunk], offset)
 
-    def finish(slot: int, chunk: int, done: int) -> None:
-        if done < sizes[chunk]:
-            fd, offset = places[chunk]
-            finish_reading(fd, views[slot][: sizes[chunk]], offset, done)
-        if release is not None:
-            release((*places[chunk], sizes[chunk]))
-
-    hands.asks = Asked(ask, finish)
+    hands.asks = Asked(ask, read)
 
 
 def _read_direct(
@@ -109,31 +97,21 @@ def _direct_into_slots(
     if ring is None:
         raise TypeError("there is no ring")
     sizes, slots = bound.chunks.sizes, ring.views(hands.number)
+    addresses = ring.addresses(hands.number)
 
-    def read(slot: int, chunk: int) -> None:
+    def read(slot: int, chunk: int, done: int = 0) -> None:
         fd, offset = places[chunk]
         lead = offset % align
         needed = lead + sizes[chunk]
-        read_aligned(fd, slots[slot][: round_up(needed, align)], offset - lead, needed)
+        read_aligned(fd, slots[slot][: round_up(needed, align)], offset - lead, needed, done)
         hands.leads[slot] = lead
-
-    addresses = ring.addresses(hands.number)
 
     def ask(slot: int, chunk: int) -> Read:
         fd, offset = places[chunk]
         lead = offset % align
         return Read(fd, addresses[slot], round_up(lead + sizes[chunk], align), offset - lead)
 
-    def finish(slot: int, chunk: int, done: int) -> None:
-        fd, offset = places[chunk]
-        lead = offset % align
-        needed = lead + sizes[chunk]
-        if done < needed:
-            view = slots[slot][: round_up(needed, align)]
-            finish_aligned(fd, view, offset - lead, needed, done)
-        hands.leads[slot] = lead
-
-    hands.asks = Asked(ask, finish)
+    hands.asks = Asked(ask, read)
     return read
 
 
