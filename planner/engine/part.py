@@ -114,8 +114,9 @@ class Part:
         if self.bound is None:
             raise RuntimeError("a worker is equipped before the route is armed")
         own = number - self.first
-        count = 1 if not self.apart else 0 if own else len(self.hands)
-        for hands in self.hands[own : own + count]:
+        if self.apart and own:
+            return
+        for hands in self.hands if self.apart else [self.hands[own]]:
             equip(self.bound, hands, self.route.stages, self.between(hands))
 
     def told(self, flow: str, chunk: int, code: int, error: BaseException) -> BaseException:
