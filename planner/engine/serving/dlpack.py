@@ -50,6 +50,26 @@ DTYPES: Final[dict[str, DType]] = {
     "F8_E8M0": DType(14, 8),
 }
 """The dtypes of safetensors whose elements are whole bytes, by the names of its headers."""
+NAMES: Final[dict[str, str]] = {
+    "BOOL": "bool",
+    "U8": "uint8",
+    "I8": "int8",
+    "U16": "uint16",
+    "I16": "int16",
+    "U32": "uint32",
+    "I32": "int32",
+    "U64": "uint64",
+    "I64": "int64",
+    "F16": "float16",
+    "F32": "float32",
+    "F64": "float64",
+    "BF16": "bfloat16",
+    "C64": "complex64",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E8M0": "float8_e8m0fnu",
+}
+"""What PyTorch calls the same dtypes, and ml_dtypes those that numpy lacks."""
 
 
 def width_of(dtype: str) -> int:

@@ -7,32 +7,12 @@ measured 2026-11-30); a view of a tensor that is there takes a tenth of that.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any
 
 from planner.engine.serving.bank import Memory
+from planner.engine.serving.dlpack import NAMES
 from planner.errors import UnavailableError
 from planner.plan.safetensors import Tensor as Entry
-
-NAMES: Final = {
-    "BOOL": "bool",
-    "U8": "uint8",
-    "I8": "int8",
-    "U16": "uint16",
-    "I16": "int16",
-    "U32": "uint32",
-    "I32": "int32",
-    "U64": "uint64",
-    "I64": "int64",
-    "F16": "float16",
-    "F32": "float32",
-    "F64": "float64",
-    "BF16": "bfloat16",
-    "C64": "complex64",
-    "F8_E4M3": "float8_e4m3fn",
-    "F8_E5M2": "float8_e5m2",
-    "F8_E8M0": "float8_e8m0fnu",
-}
-"""What PyTorch calls the dtypes of safetensors' headers."""
 
 
 def views(
@@ -60,7 +40,7 @@ def views(
         if whole is None:
             whole = wholes[id(memory)] = torch.from_dlpack(flat(memory))
         part = whole[start : start + entry.end - entry.begin]
-        if (memory.address + start) % kind.itemsize or start % kind.itemsize:
+        if start % kind.itemsize:  # the memory itself begins at a page, or at 256 bytes of a GPU
             part = part.clone()
         found[name] = part.view(kind).view(entry.shape)
     return found

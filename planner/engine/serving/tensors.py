@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from planner.engine.backends.base import Engine
 from planner.engine.serving import dlpack
@@ -122,7 +122,7 @@ class Tensor:
         dtype = dlpack.DTYPES.get(self.dtype)
         if dtype is not None and dtype.numpy is not None:
             return dtype.numpy
-        found = getattr(sys.modules.get("ml_dtypes"), _ML_DTYPES.get(self.dtype, ""), None)
+        found = getattr(sys.modules.get("ml_dtypes"), dlpack.NAMES.get(self.dtype, ""), None)
         if found is None:
             raise TypeError(
                 f"numpy has no {self.dtype}, which {self.name} is: import ml_dtypes, or take .raw"
@@ -133,14 +133,6 @@ class Tensor:
         """The same tensor in memory of its own, which is aligned for any dtype."""
         memory = _copy(self._memory, self._offset, self.nbytes)
         return Tensor((self.name, self.dtype, self.shape), memory, 0, self.nbytes)
-
-
-_ML_DTYPES: Final = {
-    "BF16": "bfloat16",
-    "F8_E4M3": "float8_e4m3fn",
-    "F8_E5M2": "float8_e5m2",
-    "F8_E8M0": "float8_e8m0fnu",
-}
 
 
 def _typestr(numpy: str) -> str:

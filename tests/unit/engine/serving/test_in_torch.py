@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import planner
-from planner.engine.serving.in_torch import NAMES
+from planner.engine.serving.dlpack import NAMES
 from planner.errors import UnavailableError
 from tests.helpers.weights import write_weights
 
