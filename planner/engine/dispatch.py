@@ -8,6 +8,7 @@ that its thread need not be woken in between.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
@@ -29,7 +30,7 @@ class Member(Protocol):
         """What is read into the slot."""
 
     def take(self, slot: int, chunk: int, done: int) -> None:
-        """The read came to an end with so many bytes, or failed (below 0): see to the rest."""
+        """The read came to an end with so many bytes: see to the rest."""
 
     def hand_on(self, slot: int, chunk: int, code: int) -> None:
         """Do one of the `codes`: queue a copy of the chunk."""
@@ -130,6 +131,8 @@ class Dispatcher:
                 slot, done = found
                 chunk = self._held[worker][slot]
                 self.at = (POOL, chunk)
+                if done < 0:
+                    raise OSError(-done, os.strerror(-done))
                 member.take(slot, chunk, done)
                 for code in member.codes:
                     self.at = (code, chunk)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from planner.engine.backends.base import settle_all
 from planner.engine.marked import Marker, marked
 from planner.engine.ops import Op
 from planner.engine.part import Part
@@ -39,13 +40,11 @@ def _drive(
             if stop.asked:
                 raise Stopped  # noqa: TRY301 - this loop is the hot path
             operations[code](slot, chunk)
-    except Stopped:
-        _settle(hands)
-        raise
     except BaseException as error:
-        stop.fail(part.told(flow, hands.at[slot] if chunk < 0 else chunk, code, error))
-        _settle(hands)
-        raise Stopped from error
+        at = hands.at[slot] if chunk < 0 else chunk
+        stopped = stop.leaving(error, part.told(flow, at, code, error))
+        settle_all(hands.lanes)
+        raise stopped from error
 
 
 def dispatch(part: Part, numbers: Iterator[int], flow: str, stop: Stop) -> None:
@@ -53,18 +52,8 @@ def dispatch(part: Part, numbers: Iterator[int], flow: str, stop: Stop) -> None:
     work = dispatcher(part, numbers, stop)
     try:
         work.run()
-    except Stopped:
-        _settle(*part.hands)
-        raise
     except BaseException as error:
         code, chunk = work.at
-        stop.fail(part.told(flow, chunk, code, error))
-        _settle(*part.hands)
-        raise Stopped from error
-
-
-def _settle(*workers: Hands) -> None:
-    """Nothing may be in flight when the memory is given back."""
-    for hands in workers:
-        for lane in hands.lanes:
-            lane.settle()
+        stopped = stop.leaving(error, part.told(flow, chunk, code, error))
+        settle_all(lane for hands in part.hands for lane in hands.lanes)
+        raise stopped from error

@@ -76,8 +76,6 @@ class Reader:
 
     def take(self, slot: int, chunk: int, done: int) -> None:
         """See to what the read has left, and log it."""
-        if done < 0:
-            raise OSError(-done, os.strerror(-done))
         self._finish(slot, chunk, done)
         hands, now = self._hands, perf_counter()
         hands.log.append(max(self._begun[slot], self._seen))

@@ -46,16 +46,19 @@ class Stop:
                 self.error = error
             self.asked = True
 
+    def leaving(self, error: BaseException, told: BaseException) -> Stopped:
+        """What to raise because of `error`: all others are told now, unless they know already."""
+        if not isinstance(error, Stopped):
+            self.fail(told)
+        return Stopped()
+
     @contextmanager
     def guarding(self) -> Iterator[None]:
         """Stop because of whatever is raised inside, which goes on as `Stopped`."""
         try:
             yield
-        except Stopped:
-            raise
         except BaseException as error:
-            self.fail(error)
-            raise Stopped from error
+            raise self.leaving(error, error) from error
 
     def check(self) -> None:
         """Raise `Stopped` if the run was called off."""

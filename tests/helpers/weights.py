@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import planner
+
 WIDTHS = {"U8": 1, "I8": 1, "BOOL": 1, "F16": 2, "BF16": 2, "F32": 4, "F64": 8, "C64": 8}
 WIDTHS |= {"F8_E4M3": 1, "F8_E5M2": 1, "I16": 2, "U16": 2, "I32": 4, "U32": 4, "I64": 8, "U64": 8}
 
@@ -47,3 +49,8 @@ def write_raw(
     between = (",", ":") if packed else None
     raw = json.dumps(document, separators=between).encode() + b" " * pad
     path.write_bytes(len(raw).to_bytes(8, "little") + raw + data)
+
+
+def same(tensor: planner.Tensor, wanted: Any) -> bool:
+    """Whether a tensor on the host has the values that were written."""
+    return bool(np.array_equal(tensor.raw.numpy(), wanted))

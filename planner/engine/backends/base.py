@@ -7,7 +7,7 @@ microseconds. All calls may come from any thread unless said otherwise; each wor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
@@ -106,6 +106,12 @@ class Lane(Protocol):
 
     def close(self) -> None:
         """Give stream and events back; nothing is in flight."""
+
+
+def settle_all(lanes: Iterable[Lane]) -> None:
+    """Leave nothing in flight: the memory is about to be given back."""
+    for lane in lanes:
+        lane.settle()
 
 
 class KernelLane(Lane, Protocol):

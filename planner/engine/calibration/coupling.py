@@ -55,6 +55,8 @@ CLOSE: Final = 1e-7
 """How near a search comes to the share, in parts of it: far below any noise."""
 
 OUTWARD: Final[frozenset[CopyName]] = frozenset({"save", "save_memory"})
+READ_APART: Final[CopyName] = "file"
+"""What many workers do not copy themselves: the C library reads, one thread hands chunks on."""
 """Copies out of a ring that the GPU filled."""
 
 PATHS: Final[Mapping[CopyName, tuple[str, ...]]] = {
@@ -254,7 +256,7 @@ def _turn(machine: Machine, joints: Sequence[Joint]) -> CopyTable:
     The middle of those that show one; where all are as fast as copies and link allow, 0, or the
     least that handing on takes.
     """
-    table, apart = _table(machine, joints[0].copy), joints[0].copy == "file"
+    table, apart = _table(machine, joints[0].copy), joints[0].copy == READ_APART
     shown = [turn for joint in joints if (turn := _one_turn(machine, joint, table)) > 0]
     handed = apart and max(joint.shape.workers for joint in joints) >= FEWEST
     return table.model_copy(update={"turn": median(shown or [HANDING_ON if handed else 0.0])})
@@ -313,5 +315,5 @@ def _one_slot(machine: Machine, joint: Joint, table: CopyTable) -> float:
     def time(share: float) -> float:
         return timed(table.model_copy(update={"one_slot": share}))
 
-    sure = max(table.workers) > FEW_CORES and joint.copy != "file"
+    sure = max(table.workers) > FEW_CORES and joint.copy != READ_APART
     return _solve(time, joint.seconds, ONE_SLOT if sure else 1.0)

@@ -11,7 +11,7 @@ from typing import Final
 
 from planner.engine.awake import Waker
 from planner.engine.backends.base import Backend
-from planner.engine.calibration.coupling import OUTWARD, Joint, movement
+from planner.engine.calibration.coupling import OUTWARD, READ_APART, Joint, movement
 from planner.engine.calibration.device import Memory
 from planner.engine.calibration.pause import after_pause, at_once
 from planner.engine.calibration.rounds import Cell
@@ -159,7 +159,7 @@ class Pipelines:
             most,
             outward=few and not inward,
             quick=self.copy != "save",
-            apart=self.copy == "file",
+            apart=self.copy == READ_APART,
         )
         # Few cores are slow enough for one pass, and have few workers to wake.
         again = inward and max(workers) > FEW_CORES

@@ -61,7 +61,7 @@ class Taker:
         self.codes: Sequence[int] = (DMA,)
         self._job, self._hand, self._reach, self._register = job, hand, reach, register
         self._lane: SharedLane | None = None
-        self._asked: list[tuple[Read, int] | None] = [None] * job.shape.depth
+        self._asked: dict[int, tuple[Read, int]] = {}
 
     def ask(self, slot: int, chunk: int) -> Read:
         """The chunk's range of its file."""
@@ -72,11 +72,8 @@ class Taker:
 
     def take(self, slot: int, chunk: int, done: int) -> None:
         """See to what the read has left, and count it."""
-        asked, hand = self._asked[slot], self._hand
-        if done < 0 or asked is None:
-            raise OSError(-done, os.strerror(-done))
+        (read, lead), hand = self._asked[slot], self._hand
         source, _, _, _, size = self._job.chunks[chunk][0]
-        read, lead = asked
         file = _file(source)
         if done < lead + size:
             file.finish(read, hand.views[slot], lead + size, done)
@@ -88,17 +85,17 @@ class Taker:
 
     def hand_on(self, slot: int, chunk: int, _code: int) -> None:
         """Queue the copy to the GPU."""
-        lane, asked, hand = self._lane, self._asked[slot], self._hand
+        lane, hand = self._lane, self._hand
         if lane is None:
             first = hand.number * self._job.shape.depth
             lane = self._lane = SharedLane(self._reach(), first, logs=False)
         if not hand.registered[slot]:
             self._register(hand, slot)
         _, _, target, to, size = self._job.chunks[chunk][0]
-        if asked is None or not isinstance(target, MemoryEnd):
+        if not isinstance(target, MemoryEnd):
             raise TypeError("a copy engine takes what was read to memory")
-        place = hand.addresses[slot] + asked[1]
-        lane.copy(slot, target.address + to, place, size)
+        _, lead = self._asked[slot]
+        lane.copy(slot, target.address + to, hand.addresses[slot] + lead, size)
         self._job.note_issue()
 
     def landed(self, slot: int) -> bool:

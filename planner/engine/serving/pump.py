@@ -18,7 +18,7 @@ from functools import cache, partial
 from time import perf_counter
 from typing import Final
 
-from planner.engine.backends.base import Backend, Engine, Lane
+from planner.engine.backends.base import Backend, Engine, Lane, settle_all
 from planner.engine.files import hint_of
 from planner.engine.memory import Ring
 from planner.engine.serving import intake
@@ -116,17 +116,15 @@ class Pump:
     def _prepare(self, job: Job) -> None:
         """Open the backend if the job needs it, and make what the call allocates."""
         try:
-            if job.engine is not None:
-                self.open(job.engine.gpu)
-                job.opened = perf_counter()
-                if job.engine.peer is not None and self.bank is not None:
-                    self.bank.backend.open_peer(job.engine.gpu, job.engine.peer)
-            start = perf_counter()
-            job.prepare()
-            self.setup["allocate"] = perf_counter() - start
-        except BaseException as error:
-            job.stop.fail(error)
-            raise Stopped from error
+            with job.stop.guarding():  # others must know before they go on
+                if job.engine is not None:
+                    self.open(job.engine.gpu)
+                    job.opened = perf_counter()
+                    if job.engine.peer is not None and self.bank is not None:
+                        self.bank.backend.open_peer(job.engine.gpu, job.engine.peer)
+                start = perf_counter()
+                job.prepare()
+                self.setup["allocate"] = perf_counter() - start
         finally:
             job.ready.set()
 
@@ -143,7 +141,7 @@ class Pump:
         """Let one worker do its part, or end it with nothing in flight."""
         with in_backend():
             operations, stop = self._operations(job, hand), job.stop
-            code = slot = chunk = 0
+            slot = 0
             last: dict[int, int] = {}
             try:
                 for code, slot, chunk in job.worker(numbers):
@@ -153,27 +151,23 @@ class Pump:
                         last[slot] = chunk
                     operations[code](slot, chunk)
             except BaseException as error:
-                if not isinstance(error, Stopped):
-                    stop.fail(_told(job, last.get(slot, 0), error))
-                for lane in hand.lanes.values():
-                    lane.settle()
-                raise Stopped from error
+                stopped = stop.leaving(error, _told(job, last.get(slot, 0), error))
+                settle_all(hand.lanes.values())
+                raise stopped from error
 
     def _take_in(self, job: Job) -> None:
         """Do the job by one thread, beside which the C library reads."""
         with in_backend():
-            hands, stop = self._hands[: job.shape.workers], job.stop
+            hands = self._hands[: job.shape.workers]
             # All of them share it: the caller's stream is followed once.
             reach = cache(partial(self._reach_all, job))
             work = intake.dispatcher(job, hands, reach, self._register)
             try:
                 work.run()
             except BaseException as error:
-                if not isinstance(error, Stopped):
-                    stop.fail(_told(job, work.at[1], error))
-                for lane, _ in self._common.values():
-                    lane.settle()
-                raise Stopped from error
+                stopped = job.stop.leaving(error, _told(job, work.at[1], error))
+                settle_all(lane for lane, _ in self._common.values())
+                raise stopped from error
 
     def _operations(self, job: Job, hand: Hand) -> list[Operation]:
         """What a worker does in this job, by the codes of its generator."""

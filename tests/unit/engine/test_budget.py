@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from itertools import accumulate
-from pathlib import Path
 from threading import Lock, Thread
 from time import perf_counter
 from typing import Any
@@ -28,15 +26,9 @@ from planner.results import Run
 from tests.helpers.machines import GB, MIB, one_gpu
 from tests.helpers.schedules import plan_for, predicted, schedule
 
+pytestmark = pytest.mark.usefixtures("scratch")
+
 MB = 10**6
-
-
-@pytest.fixture(autouse=True)
-def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "scratch"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
 
 
 def run(plan: Plan, backend: Any, **options: Any) -> Run:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,18 +18,9 @@ from planner.plan.schema import Plan
 from tests.helpers.machines import MIB, one_gpu
 from tests.helpers.schedules import KIB, noise_file, run_way
 
+pytestmark = pytest.mark.usefixtures("scratch")
+
 SIZE = 21 * 4 * KIB + 1
-
-
-@pytest.fixture(autouse=True)
-def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    folder = tmp_path / "scratch"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    threads = threading.active_count()
-    yield folder
-    assert threading.active_count() == threads
-    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("way", ["write", "save", "save stored"])

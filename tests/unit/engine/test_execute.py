@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from threading import active_count
 
 import pytest
 
@@ -14,24 +11,10 @@ from planner.machine.schema import Machine
 from tests.helpers.machines import every_way
 from tests.helpers.schedules import KIB, WAYS, noise_file, run_way
 
+pytestmark = pytest.mark.usefixtures("scratch")
+
 CHUNK = 4 * KIB
 SIZES = [1, 4095, CHUNK - 1, CHUNK, CHUNK + 1, 9 * CHUNK + 17]
-
-
-@pytest.fixture(autouse=True)
-def _nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Scratch goes to the test's folder; afterwards no thread, no file and no mapping is left."""
-    folder = tmp_path / "scratch"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    threads = active_count()
-    yield
-    assert active_count() == threads
-    assert list(folder.iterdir()) == []
-    assert str(tmp_path) not in Path("/proc/self/maps").read_text(encoding="utf-8")
-    assert str(tmp_path) not in " ".join(
-        str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()
-    )
 
 
 @pytest.fixture

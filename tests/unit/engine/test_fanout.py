@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -25,19 +24,10 @@ from tests.helpers.machines import MIB, linked_gpus
 from tests.helpers.schedules import KIB, noise_file
 from tests.helpers.splits import fan_out
 
+pytestmark = pytest.mark.usefixtures("scratch")
+
 CHUNK = 4 * KIB
 Fan = Literal["tree", "chain"]
-
-
-@pytest.fixture(autouse=True)
-def _nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    folder = tmp_path / "scratch"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    threads = threading.active_count()
-    yield
-    assert threading.active_count() == threads
-    assert list(folder.iterdir()) == []
 
 
 def run_fan(fan: Fan, size: int, gpus: int, *, samples: int = 2, **more: object) -> Run:

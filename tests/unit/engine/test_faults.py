@@ -7,10 +7,8 @@ import itertools
 import os
 import re
 import signal
-import sys
-import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,25 +29,11 @@ from planner.machine.schema import Machine
 from tests.helpers.machines import one_gpu, two_gpus
 from tests.helpers.schedules import KIB, noise_file, run_way
 
+pytestmark = pytest.mark.usefixtures("scratch")
+
 CHUNK = 4 * KIB
 SIZE = 20 * CHUNK + 1
 CHUNKS = 21
-
-
-@pytest.fixture(autouse=True)
-def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where scratch goes; after each test it is empty, and no thread of the run lives."""
-    folder = tmp_path / "scratch"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    threads, interval = threading.active_count(), sys.getswitchinterval()
-    yield folder
-    assert threading.active_count() == threads
-    assert sys.getswitchinterval() == interval
-    assert list(folder.iterdir()) == []
-    assert not list(tmp_path.glob(".*"))
-    links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
-    assert not [link for link in links if str(tmp_path) in str(link.readlink())]
 
 
 def inject(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -21,6 +20,8 @@ from tests.helpers.machines import MIB, every_way
 from tests.helpers.schedules import KIB, noise_file, run_way
 from tests.helpers.splits import SPLITS, run_split
 
+pytestmark = pytest.mark.usefixtures("scratch")
+
 CHUNK = 4 * KIB
 PATTERNS = [("dense", 0.3), ("strided", 0.2), ("random", 0.1), ("random", 0.9), ("dense", 1.0)]
 READ_IN_PLACE = [
@@ -32,13 +33,6 @@ READ_IN_PLACE = [
     "on host in",
     "managed on host in",
 ]
-
-
-@pytest.fixture(autouse=True)
-def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "scratch"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
 
 
 @pytest.fixture

@@ -5,9 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import tempfile
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -24,26 +21,14 @@ from planner.engine.strategies.base import Hands, Operation
 from planner.engine.worker import operations_of
 from planner.errors import ExecutionError, VerificationError
 from tests.helpers.machines import every_way, linked_gpus, one_gpu
-from tests.helpers.native import everywhere
+from tests.helpers.native import ending, everywhere
 from tests.helpers.schedules import KIB, noise_file, run_way
 from tests.helpers.splits import fan_out
 
+pytestmark = pytest.mark.usefixtures("scratch")
+
 CHUNK = 4 * KIB
 SIZE = 20 * CHUNK + 1
-
-
-@pytest.fixture(autouse=True)
-def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing of a run is left: no thread, no open file, no file."""
-    folder = tmp_path / "scratch"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    threads = threading.active_count()
-    yield
-    assert threading.active_count() == threads
-    assert list(folder.iterdir()) == []
-    links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
-    assert not [link for link in links if str(tmp_path) in str(link.readlink())]
 
 
 @pytest.fixture
@@ -126,20 +111,10 @@ def test_what_is_read_once_comes_to_all(
     assert used
 
 
-def failing(monkeypatch: pytest.MonkeyPatch, wanted: int, outcome: int) -> None:
-    """Let the read of one chunk come to an `outcome` of our own."""
-    take = Reader.take
-
-    def taken(self: Reader, slot: int, chunk: int, done: int) -> None:
-        take(self, slot, chunk, outcome if chunk == wanted else done)
-
-    monkeypatch.setattr(Reader, "take", taken)
-
-
 def test_a_failed_read_is_told_with_its_place(
     used: list[Reads], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failing(monkeypatch, 11, -errno.EIO)
+    ending(monkeypatch, {11: -errno.EIO})
     # Chunk 11 of 21 begins at byte 11 * 4096 = 45056 and ends at 49152.
     with pytest.raises(
         ExecutionError,
@@ -153,7 +128,7 @@ def test_a_failed_read_is_told_with_its_place(
 def test_a_short_read_is_continued(
     used: list[Reads], way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failing(monkeypatch, 5, 0)  # everything of it is read again, in the dispatcher's thread
+    ending(monkeypatch, {5: 0})  # everything of it is read again, in the dispatcher's thread
     assert run_way(way, SIZE, one_gpu(), shape=(CHUNK, 2, 4)).flows[0].verified is True
     assert used
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,7 @@ from planner.results import Run
 from tests.helpers.machines import MIB, one_gpu, two_gpus
 from tests.helpers.schedules import noise_file, run_way
 
-
-@pytest.fixture(autouse=True)
-def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "scratch"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
+pytestmark = pytest.mark.usefixtures("scratch")
 
 
 def run_plan(words: dict[str, Any], **options: Any) -> Run:
@@ -147,6 +140,7 @@ def test_a_kept_scratch_file_is_used_again(scratch: Path) -> None:
     assert run_way("load", MIB, one_gpu()).flows[0].verified is True
     assert kept.stat().st_mtime_ns == before
     assert any("verifying f" in note for note in notes)
+    kept.unlink()
 
 
 def test_progress_counts_to_the_end() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
-from pathlib import Path
 from time import sleep
 from typing import Any
 
@@ -25,15 +23,9 @@ from planner.plan.schema import Plan
 from planner.results import Run
 from tests.helpers.machines import MIB, one_gpu
 
+pytestmark = pytest.mark.usefixtures("scratch")
+
 MB = 10**6
-
-
-@pytest.fixture(autouse=True)
-def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "scratch"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
 
 
 def prefetch(*, buffers: int, repeat: int, size: int, step: float, **more: Any) -> Plan:

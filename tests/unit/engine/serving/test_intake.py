@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import errno
-import gc
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, active_count
-from typing import Any
 
-import numpy as np
 import pytest
 
 import planner
@@ -21,31 +17,17 @@ from planner.engine.serving import ends, loader
 from planner.engine.serving.intake import THREADS, Taker
 from planner.engine.serving.job import Hands
 from planner.errors import ExecutionError
-from tests.helpers.native import everywhere
-from tests.helpers.weights import write_weights
+from tests.helpers.native import ending, everywhere
+from tests.helpers.weights import same, write_weights
+
+pytestmark = pytest.mark.usefixtures("alone")
 
 SIZES = [1, 64 << 10, 1_000_000, (1 << 20) + 3]
-
-
-@pytest.fixture(autouse=True)
-def _nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No calibration of another test; no thread and no open file of a test is left."""
-    monkeypatch.setenv("PLANNER_CACHE_DIR", str(tmp_path / "cache"))
-    threads = active_count()
-    yield
-    gc.collect()
-    assert active_count() == threads
-    links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
-    assert str(tmp_path) not in " ".join(str(link.readlink()) for link in links)
 
 
 @pytest.fixture
 def used(monkeypatch: pytest.MonkeyPatch) -> list[Reads]:
     return everywhere(monkeypatch)
-
-
-def same(tensor: planner.Tensor, wanted: Any) -> bool:
-    return bool(np.array_equal(tensor.raw.numpy(), wanted))
 
 
 @pytest.mark.parametrize("cache", ["warm", "cold", "auto"])
@@ -85,14 +67,9 @@ def test_a_failed_read_is_told_with_its_place_and_the_pool_goes_on(
 ) -> None:
     path = tmp_path / "m.safetensors"
     held = write_weights(path, [("a", "U8", (1_000_000,))])
-    take = Taker.take
     with planner.Loader(backend="host") as pool:
         with monkeypatch.context() as patch:
-            patch.setattr(
-                Taker,
-                "take",
-                lambda self, s, c, done: take(self, s, c, -errno.EIO if c == 3 else done),
-            )
+            ending(patch, {3: -errno.EIO})
             with pytest.raises(
                 ExecutionError, match=r"m\.safetensors, bytes \d+ to \d+: .*Input/output"
             ):
@@ -125,8 +102,7 @@ def test_a_short_read_is_continued(
 ) -> None:
     path = tmp_path / "m.safetensors"
     held = write_weights(path, [("a", "U8", (1_000_000,))])
-    take = Taker.take
-    monkeypatch.setattr(Taker, "take", lambda self, s, c, done: take(self, s, c, 0 * done))
+    ending(monkeypatch, dict.fromkeys(range(1000), 0))
     with planner.Loader(backend="host") as pool:
         assert same(pool.load(path, cache=cache)["a"], held["a"])
     assert used

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import active_count
@@ -23,40 +22,14 @@ from planner.engine.serving import ends, files as weights, residency
 from planner.errors import ExecutionError, InfeasibleError, InputError, UnavailableError
 from planner.units import format_time
 from tests.helpers.machines import one_gpu
-from tests.helpers.weights import write_raw, write_weights
+from tests.helpers.weights import same, write_raw, write_weights
+
+pytestmark = pytest.mark.usefixtures("alone")
 
 KIB = 1 << 10
 SMALLEST = 64 * KIB
 """A small load is cut into chunks of this size."""
 DEVICES = ["cuda:0", "cpu", 1, None]
-
-
-@pytest.fixture(autouse=True)
-def _not_calibrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No calibration that another test kept."""
-    monkeypatch.setenv("PLANNER_CACHE_DIR", str(tmp_path / "cache"))
-
-
-@pytest.fixture(autouse=True)
-def _nothing_stays(tmp_path: Path) -> Iterator[None]:
-    """No thread, no open file and no mapping of a test's files is left."""
-    threads = active_count()
-    yield
-    gc.collect()
-    assert active_count() == threads
-    links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
-    assert str(tmp_path) not in " ".join(str(link.readlink()) for link in links)
-    assert str(tmp_path) not in Path("/proc/self/maps").read_text(encoding="utf-8")
-
-
-@pytest.fixture
-def pool() -> Iterator[planner.Loader]:
-    with planner.Loader(backend="host") as found:
-        yield found
-
-
-def same(tensor: planner.Tensor, wanted: Any) -> bool:
-    return bool(np.array_equal(tensor.raw.numpy(), wanted))
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import array
 import gc
 import threading
-from collections.abc import Iterator
 from concurrent.futures import CancelledError, wait
 from pathlib import Path
 from typing import Any
@@ -22,24 +21,10 @@ from planner.errors import ExecutionError, InputError, UnavailableError
 from tests.helpers.machines import one_gpu
 from tests.helpers.weights import write_weights
 
+pytestmark = pytest.mark.usefixtures("alone")
+
 SMALLEST = 64 << 10
 SIZES = [0, 1, 4095, SMALLEST - 1, SMALLEST, SMALLEST + 1, 1_000_003]
-
-
-@pytest.fixture(autouse=True)
-def _nothing_stays(tmp_path: Path) -> Iterator[None]:
-    threads = threading.active_count()
-    yield
-    gc.collect()
-    assert threading.active_count() == threads
-    links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
-    assert str(tmp_path) not in " ".join(str(link.readlink()) for link in links)
-
-
-@pytest.fixture
-def pool() -> Iterator[planner.Loader]:
-    with planner.Loader(backend="host") as found:
-        yield found
 
 
 def noise(size: int, seed: int = 3) -> NDArray[np.uint8]:
