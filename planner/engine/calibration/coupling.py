@@ -55,9 +55,9 @@ CLOSE: Final = 1e-7
 """How near a search comes to the share, in parts of it: far below any noise."""
 
 OUTWARD: Final[frozenset[CopyName]] = frozenset({"save", "save_memory"})
+"""Copies out of a ring that the GPU filled."""
 READ_APART: Final[CopyName] = "file"
 """What many workers do not copy themselves: the C library reads, one thread hands chunks on."""
-"""Copies out of a ring that the GPU filled."""
 
 PATHS: Final[Mapping[CopyName, tuple[str, ...]]] = {
     "file": ("buffered", "pinned"),
