@@ -49,11 +49,22 @@ def told(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
+def command(words: Sequence[str]) -> str:
+    """A command line to read and repeat: a file elsewhere on the computer is named without folder.
+
+    >>> command(["/home/me/planner/benchmarks/spine.py", "--size", "8GB", "--out", "/tmp/x/a.json"])
+    'python benchmarks/spine.py --size 8GB --out a.json'
+    """
+    program, *others = words
+    short = [Path(word).name if Path(word).is_absolute() else word for word in others]
+    return " ".join(["python", f"{RESULTS.parent.name}/{Path(program).name}", *short])
+
+
 def header(machine: Machine | None = None) -> dict[str, Any]:
     """Date, machine, driver and command: the first keys of a result."""
     found: dict[str, Any] = {
         "date": datetime.now(tz=UTC).isoformat(timespec="seconds"),
-        "command": " ".join(["python", *sys.argv]),
+        "command": command(sys.argv),
         "host": platform.platform(),
         "python": platform.python_version(),
         "cores": len(os.sched_getaffinity(0)),
