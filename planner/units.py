@@ -23,6 +23,7 @@ from planner.wording import quoted
 _DECIMAL: Final = {"": 0, "k": 3, "K": 3, "M": 6, "G": 9, "T": 12, "P": 15}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50}
 _TIME: Final = {"ns": -9, "us": -6, "µs": -6, "μs": -6, "ms": -3, "s": 0}
+_SHOWN_SIZES: Final = (("P", 10**15), ("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3))
 _SHOWN_TIMES: Final = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
 _MINUTES: Final = {"min": 60, "h": 3600}
 
@@ -201,20 +202,20 @@ def format_rate(bytes_per_s: float) -> str:
     """Three significant digits, decimal: `54.8 GB/s`."""
     if not math.isfinite(bytes_per_s):
         return "unbounded"
-    for unit, scale in (("TB/s", 1e12), ("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3), ("B/s", 1.0)):
-        if abs(bytes_per_s) >= scale * 0.9995 or scale == 1.0:
-            return f"{_digits(bytes_per_s / scale, 3)} {unit}"
-    raise AssertionError("unreachable")  # pragma: no cover
+    for prefix, scale in _SHOWN_SIZES:
+        if abs(bytes_per_s) >= scale * 0.9995:  # what rounds to 1.00 of it
+            return f"{_digits(bytes_per_s / scale, 3)} {prefix}B/s"
+    return f"{_digits(bytes_per_s, 3)} B/s"
 
 
 def format_size(size: int) -> str:
     """`64 MiB` where a binary unit divides evenly (or nearly says it), else decimal: `13.5 GB`."""
-    for unit, power in (("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)):
+    for unit, power in (("PiB", 50), ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)):
         if size >= 1 << power and size % (1 << (power - 2)) == 0 and size < (1 << power) * 1024:
             return f"{_digits(size / (1 << power), 6)} {unit}"
-    for unit, scale in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if size >= scale:
-            return f"{_digits(size / scale, 4)} {unit}"
+    for prefix, scale in _SHOWN_SIZES:
+        if size >= scale * 0.99995:  # what rounds to 1.000 of it
+            return f"{_digits(size / scale, 4)} {prefix}B"
     return f"{size} B"
 
 

@@ -189,6 +189,7 @@ def test_times_are_shown_with_four_digits(seconds: float, shown: str) -> None:
         (396e9, "396 GB/s"),
         (3.35e12, "3.35 TB/s"),
         (999.9e6, "1 GB/s"),
+        (3.2e15, "3.2 PB/s"),
         (0.0, "0 B/s"),
         (1500.0, "1.5 kB/s"),
         (float("inf"), "unbounded"),
@@ -208,6 +209,10 @@ def test_rates_are_shown_with_three_digits(rate: float, shown: str) -> None:
         (999, "999 B"),
         (1536, "1.5 KiB"),
         (2**40, "1 TiB"),
+        (2**50, "1 PiB"),
+        (3 * 10**15, "3 PB"),
+        (999_949, "999.9 kB"),
+        (999_950, "1 MB"),  # would be 1000 kB
     ],
 )
 def test_sizes_are_shown_as_people_write_them(size: int, shown: str) -> None:
