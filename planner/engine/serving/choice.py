@@ -16,6 +16,9 @@ UNCALIBRATED: Final = (
     "this computer is not calibrated: a safe shape and no prediction; `planner calibrate` measures "
     "it once for all programs, machine=planner.calibrate() for one"
 )
+UNSUITED: Final = (
+    "the machine that was given has no measured way to GPU {gpu}: a safe shape and no prediction"
+)
 
 
 class Chooser:
@@ -43,18 +46,22 @@ class Chooser:
     def shape(
         self, gpu: int | None, size: int, kind: Source, machine: Machine | str | None, budget: int
     ) -> tuple[Shape, tuple[str, ...]]:
-        """The shape for `size` bytes, within the budget, and what to say of it."""
-        found = None
-        if gpu is not None and size:
-            found = self._planner(machine).shape(gpu, size, kind)
+        """The shape for `size` bytes, within the budget, and what to say of it.
+
+        Raises `InputError` for a machine that cannot be read, also where none is needed.
+        """
+        given = machine if machine is not None else self._machine
+        known = self._planner(given)
+        moves = gpu is not None and size > 0
+        found = known.shape(gpu, size, kind) if gpu is not None and moves else None
         if found is not None:
             return within(found, budget), ()
         if self._rule is None:
             self._rule = rule_of_thumb()
-        return within(self._rule, budget), (UNCALIBRATED,) if gpu is not None else ()
+        note = UNCALIBRATED if given is None else UNSUITED.format(gpu=gpu)
+        return within(self._rule, budget), (note,) if moves else ()
 
-    def _planner(self, machine: Machine | str | None) -> Planner:
-        given = machine if machine is not None else self._machine
+    def _planner(self, given: Machine | str | None) -> Planner:
         key = given if given is None or isinstance(given, str) else id(given)
         if key not in self._planners:
             resolved: Any = given

@@ -494,6 +494,36 @@ def test_without_a_calibration_there_is_a_shape_and_no_prediction(
     assert "not calibrated" in report.notes[0]
 
 
+def test_a_machine_without_this_gpu_gives_a_shape_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    write_weights(path, [("a", "U8", (1_000_000,))])
+    without = one_gpu()
+    kept = {name: node for name, node in without.nodes.items() if name != "gpu0"}
+    links = {n: link for n, link in without.links.items() if "gpu0" not in link.ends}
+    machine = without.model_copy(update={"nodes": kept, "links": links})
+    with planner.Loader(backend="host", machine=machine) as pool:
+        report = pool.load(path).report
+    assert report.schedule.origin == "rule"
+    assert len(report.notes) == 1
+    assert "no measured way to GPU 0" in report.notes[0]
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:0"])
+def test_a_machine_that_is_not_there_is_told_wherever_the_load_goes(
+    pool: planner.Loader, tmp_path: Path, device: str
+) -> None:
+    path = tmp_path / "m.safetensors"
+    write_weights(path, [("a", "U8", (100,))])
+    with pytest.raises(InputError, match=r"missing\.yaml"):
+        pool.load(path, device, machine=str(tmp_path / "missing.yaml"))
+
+
+def test_an_empty_load_says_nothing_of_calibration(pool: planner.Loader, tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    write_weights(path, [("a", "U8", (0,))])
+    assert pool.load(path).report.notes == ()
+
+
 def test_the_ring_keeps_to_the_budget(pool: planner.Loader, tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     held = write_weights(path, [("a", "U8", (40_000_000,))])
