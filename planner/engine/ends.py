@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.engine.backends.base import Backend, DeviceBuffer
-from planner.engine.files import FileRanges, Sink
+from planner.engine.files import FileRanges
 from planner.engine.kept import Expected
 from planner.engine.layout import Layout
 from planner.engine.memory import PAGE, HostBuffer
@@ -22,6 +22,7 @@ from planner.engine.pattern import BLOCK, Pattern
 from planner.engine.places import DevicePlace, FilePlace, HostPlace, MappedPlace, Place, SinkPlace
 from planner.engine.room import managing_gpu, require_gathering, require_memory, require_pages
 from planner.engine.scratch import Scratch, Space, folder_of, own_path
+from planner.engine.sink import Sink
 from planner.engine.task import Task
 from planner.engine.verify import from_files, from_pattern
 from planner.machine.schema import Disk, Hbm, Machine

@@ -30,7 +30,7 @@ needs a moment to lock it."""
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 """Another number after each start, the same for all containers of a kernel: random(4)."""
 _NAME: Final = re.compile(r"\.{1,2}planner-scratch-\d+-.*-([0-9a-f]{8})-[0-9a-f]{6}\.tmp(\..*)?")
-"""What `passing_path` makes, and what `files.Sink` writes beside it."""
+"""What `passing_path` makes, and what `sink.Sink` writes beside it."""
 _LONGEST: Final = 230
 """Bytes of a name that `part_path` keeps whole."""
 

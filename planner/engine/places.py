@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from planner.engine.backends.base import DeviceBuffer
-from planner.engine.files import FileRanges, Sink
+from planner.engine.files import FileRanges
 from planner.engine.kept import Kept
 from planner.engine.layout import Layout
 from planner.engine.memory import HostBuffer, Mapped
+from planner.engine.sink import Sink
 
 
 @dataclass(slots=True)

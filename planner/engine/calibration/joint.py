@@ -17,9 +17,10 @@ from planner.engine.calibration.pause import after_pause, at_once
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.scope import FEW_CORES
 from planner.engine.calibration.statistics import Summary, typical
-from planner.engine.files import FileRanges, Sink
+from planner.engine.files import FileRanges
 from planner.engine.places import DevicePlace, FilePlace, HostPlace, Place, SinkPlace
 from planner.engine.route import route_of
+from planner.engine.sink import Sink
 from planner.engine.team import Team
 from planner.engine.transfer import Line, Transfer
 from planner.engine.waits import Stop

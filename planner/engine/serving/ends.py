@@ -12,7 +12,6 @@ from typing import Any, Final, Literal
 from planner.engine.aio import Read
 from planner.engine.files import (
     DIRECT_ALIGN,
-    Sink,
     direct_alignment,
     read_aligned,
     read_exactly,
@@ -20,6 +19,7 @@ from planner.engine.files import (
 )
 from planner.engine.memory import copy_memory, round_up
 from planner.engine.serving.residency import Share, counts_pages, residency
+from planner.engine.sink import Sink
 from planner.errors import InputError
 
 Cache = Literal["auto", "warm", "cold"]

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from planner.engine.aio import Read
 from planner.engine.files import (
-    Sink,
     read_aligned,
     read_exactly,
     start_writing,
@@ -15,6 +14,7 @@ from planner.engine.files import (
 )
 from planner.engine.memory import round_up
 from planner.engine.places import FilePlace, HostPlace, SinkPlace
+from planner.engine.sink import Sink
 from planner.engine.strategies.base import Address, Asked, Bound, Hands, Operation, Stage, logged
 from planner.errors import UnavailableError
 

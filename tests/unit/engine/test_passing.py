@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 
 from planner.engine import passing
-from planner.engine.files import Sink
 from planner.engine.passing import AGE_S, passing_folder, sweep
 from planner.engine.pattern import Pattern
 from planner.engine.scratch import Scratch, own_path
+from planner.engine.sink import Sink
 
 SIZE = 4096
 HOLDER = """
 import contextlib, sys
 from pathlib import Path
-from planner.engine.files import Sink
+from planner.engine.sink import Sink
 from planner.engine.passing import passing_folder
 from planner.engine.pattern import Pattern
 from planner.engine.scratch import Scratch, own_path

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from planner.engine.files import Sink
 from planner.engine.memory import HostBuffer, Mapping
 from planner.engine.passing import passing_folder
 from planner.engine.pattern import Pattern
 from planner.engine.scratch import Scratch
+from planner.engine.sink import Sink
 from planner.engine.team import Team
 from planner.engine.waits import Stop
 from planner.errors import ExecutionError, InfeasibleError, InputError, UnavailableError

@@ -13,7 +13,7 @@ import pytest
 
 from planner.engine import passing
 from planner.engine.execute import execute
-from planner.engine.files import Sink
+from planner.engine.sink import Sink
 from planner.errors import InfeasibleError, InputError
 from planner.model.estimate import estimate
 from planner.plan.load import loads_plan
@@ -21,7 +21,7 @@ from tests.helpers.machines import MIB, one_gpu
 
 KILLED = """
 import os, signal, sys
-from planner.engine.files import Sink
+from planner.engine.sink import Sink
 sink = Sink(sys.argv[1])
 sink.fresh()
 os.write(sink.fd, b"half")
