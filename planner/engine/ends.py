@@ -155,7 +155,7 @@ class _Maker:
             self.files = (scratch.write(sync=self.options.sync),)
         ranges = FileRanges(self.files)
         self.undo.callback(ranges.close)
-        ranges.open(direct=any(hop.strategy == "direct" for hop in hops))
+        ranges.open(direct=hops[0].strategy == "direct")
         place = MappedPlace(ranges) if hops[0].strategy == "mmap" else FilePlace(ranges)
         if not self.task.flow.files:
             return place, from_pattern(self.pattern)
@@ -169,13 +169,12 @@ class _Maker:
         need, flow = self.task.need, self.task.flow
         node = self.machine.nodes[need.end]
         if isinstance(node, Disk):
-            if flow.sink is not None:
-                sink = Sink(flow.sink, overwrite=self.options.overwrite, durable=flow.fsync)
-            else:
+            path, overwrite = flow.sink, self.options.overwrite
+            if path is None:
                 folder = folder_of(node.path)
                 sweep(folder)
-                name = own_path(folder, need.name)
-                sink = Sink(str(name), overwrite=True, durable=flow.fsync)
+                path, overwrite = str(own_path(folder, need.name)), True
+            sink = Sink(path, size=need.size, overwrite=overwrite, durable=flow.fsync)
             self.options.space.require(sink.path.parent, need.size, later=True)
             self.undo.callback(sink.discard)
             return SinkPlace(sink)

@@ -7,6 +7,7 @@ import errno
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from planner.engine.memory import PAGE
@@ -49,16 +50,11 @@ class FileRanges:
 
     def open(self, *, direct: bool = False) -> None:
         """Open every file, around the page cache if asked, and look whether it is long enough."""
-        flags = os.O_RDONLY | os.O_CLOEXEC | (os.O_DIRECT if direct else 0)
+        opened = open_direct if direct else open_plainly
         for source in self.sources:
             try:
-                self.fds.append(os.open(source.path, flags))
+                self.fds.append(opened(source.path, os.O_RDONLY))
             except OSError as error:
-                if direct and error.errno == errno.EINVAL:
-                    raise UnavailableError(
-                        f"direct: the file system of {source.path} has no O_DIRECT",
-                        hint="pin the strategy buffered",
-                    ) from error
                 raise InputError(f"{source.path} cannot be read: {error.strerror}") from error
             check_length(source, os.fstat(self.fds[-1]).st_size)
         if direct:
@@ -79,6 +75,30 @@ class FileRanges:
         """Close all files."""
         while self.fds:
             os.close(self.fds.pop())
+
+
+def open_plainly(path: str | Path, flags: int) -> int:
+    """A file's descriptor, which no child process gets."""
+    return os.open(path, flags | os.O_CLOEXEC)
+
+
+def open_direct(path: str | Path, flags: int) -> int:
+    """The same around the page cache.
+
+    Raises
+    ------
+    UnavailableError
+        If the file system has no O_DIRECT.
+
+    """
+    try:
+        return open_plainly(path, flags | os.O_DIRECT)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise UnavailableError(
+            f"direct: the file system of {path} has no O_DIRECT", hint="pin the strategy buffered"
+        ) from error
 
 
 FULL: Final = "make room on the disk, or take another; what was written is gone again"

@@ -146,7 +146,7 @@ def source_for(
     if hop.strategy == "mmap":
         return source if isinstance(source, MappedPlace) else MappedPlace(source.ranges)
     direct = hop.strategy == "direct"
-    if direct == any(one.strategy == "direct" for one in schedule.hops):
+    if direct == (schedule.hops[0].strategy == "direct"):
         return FilePlace(source.ranges)
     ranges = FileRanges(source.ranges.sources)
     undo.callback(ranges.close)

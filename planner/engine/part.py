@@ -86,7 +86,7 @@ class Part:
 
     def _room(self, source: Place) -> int:
         """Spare bytes of a slot that reads whole blocks: one before the chunk, one behind."""
-        direct = any(hop.strategy == "direct" for hop in self.route.hops)
+        direct = self.route.hops[0].strategy == "direct"
         return 2 * source.ranges.align if direct and isinstance(source, FilePlace) else 0
 
     def make_stagings(self, backend: Backend) -> Iterator[tuple[StagingRest, Staging]]:

@@ -6,7 +6,9 @@ import contextlib
 import os
 import stat
 from pathlib import Path
+from threading import Lock
 
+from planner.engine.files import open_direct
 from planner.engine.passing import hold, part_path, sweep_parts
 from planner.errors import InputError
 
@@ -14,14 +16,19 @@ from planner.errors import InputError
 class Sink:
     """A file that appears whole or not at all: written beside its place, then renamed.
 
-    `overwrite` says that a file at `path` may be replaced, `durable` that it counts as written only
-    when the disk has it.
+    `size` is how long it will be, as far as that is known; `overwrite` says that a file at `path`
+    may be replaced, `durable` that it counts as written only when the disk has it. `fd` writes
+    through the page cache, `direct_fd` around it where somebody wants to (`go_around`).
     """
 
-    def __init__(self, path: str, *, overwrite: bool = False, durable: bool = False) -> None:
+    def __init__(
+        self, path: str, *, size: int = 0, overwrite: bool = False, durable: bool = False
+    ) -> None:
         self.path = _written_at(Path(path))
         self.overwrite, self.durable = overwrite, durable
-        self.fd = -1
+        self.fd = self.direct_fd = -1
+        self._size, self._around = size, False
+        self._guard = Lock()
         self.part = part_path(self.path)
         mode = _mode(self.path)
         if mode is not None and not stat.S_ISREG(mode):
@@ -53,6 +60,27 @@ class Sink:
         except OSError as error:
             raise InputError(f"{self.part} cannot be written: {error.strerror}") from error
         hold(self.fd)
+        if self._around:
+            self._open_around()
+
+    def go_around(self) -> None:
+        """Have a `direct_fd`, for this file and for all fresh ones; any worker may ask.
+
+        Raises
+        ------
+        UnavailableError
+            If the file system has no O_DIRECT: now, or when the file is made.
+
+        """
+        with self._guard:
+            self._around = True
+            if self.fd >= 0 and self.direct_fd < 0:
+                self._open_around()
+
+    def _open_around(self) -> None:
+        # A file of its full length: writes that extend it would wait for one another.
+        os.ftruncate(self.fd, self._size)
+        self.direct_fd = open_direct(self.part, os.O_WRONLY)
 
     def publish(self) -> None:
         """Give the file its name."""
@@ -72,9 +100,10 @@ class Sink:
 
     def discard(self) -> None:
         """Close, and remove what was not published."""
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        for fd in (self.fd, self.direct_fd):
+            if fd >= 0:
+                os.close(fd)
+        self.fd = self.direct_fd = -1
         if self.part.exists():  # a file system that is read only refuses to remove what is not
             with contextlib.suppress(FileNotFoundError):
                 self.part.unlink()

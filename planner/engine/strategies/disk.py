@@ -1,4 +1,4 @@
-"""Files and host memory: `buffered` and `direct` reads, `buffered` writes, `mmap`."""
+"""Files and host memory: `buffered` and `direct` reads and writes, `mmap`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from planner.engine.files import (
     write_all,
     write_exactly,
 )
-from planner.engine.memory import round_up
+from planner.engine.memory import PAGE, round_up
 from planner.engine.places import FilePlace, HostPlace, SinkPlace
 from planner.engine.sink import Sink
 from planner.engine.strategies.base import Address, Asked, Bound, Hands, Operation, Stage, logged
@@ -173,11 +173,53 @@ def _writer(bound: Bound, hands: Hands, sink: Sink) -> Operation:
     return write
 
 
+def _write_direct(
+    bound: Bound, hands: Hands, _before: Address | None, _after: Address | None
+) -> None:
+    """`pwrite` around the page cache of whole pages; what is left of a chunk goes through it.
+
+    So any chunk and any size will do: no page is written in both ways.
+    """
+    if not isinstance(bound.target, SinkPlace):
+        raise TypeError("a write needs a file as its target")
+    sink, lows, sizes = bound.target.sink, bound.chunks.lows, bound.chunks.sizes
+    sink.go_around()
+    view, address = _views(bound, hands), _addresses(bound, hands)
+
+    def write(slot: int, chunk: int) -> None:
+        data, low = view(slot, chunk), lows[chunk]
+        fits = low % PAGE == 0 and address(slot, chunk) % PAGE == 0
+        whole = len(data) - len(data) % PAGE if fits else 0
+        if whole:
+            write_exactly(sink.direct_fd, data[:whole], low)
+        if whole < len(data):
+            write_exactly(sink.fd, data[whole:], low + whole)
+
+    hands.pool = logged(write, hands, sizes)
+
+
+def _addresses(bound: Bound, hands: Hands) -> Callable[[int, int], int]:
+    """Where a worker's chunks lie, as `_views` shows them."""
+    ring, place, lows = bound.ring, bound.source, bound.chunks.lows
+    if ring is not None:
+        slots = ring.addresses(hands.number)
+        return lambda slot, _chunk: slots[slot]
+    if not isinstance(place, HostPlace) or place.layout is not None:
+        raise UnavailableError(
+            "direct: what lies in pieces is not written around the page cache",
+            hint="pin the strategy buffered for host -> disk",
+        )
+    return lambda _slot, chunk: place.buffer.address + lows[chunk]
+
+
 READS: dict[str, tuple[Stage, ...]] = {
     "buffered": (Stage("pool", _read, reads=True),),
     "direct": (Stage("pool", _read_direct, reads=True),),
     "mmap": (),
 }
 """Disk to host memory; a mapping moves nothing, it only makes bytes reachable."""
-WRITES: dict[str, tuple[Stage, ...]] = {"buffered": (Stage("pool", _write),)}
+WRITES: dict[str, tuple[Stage, ...]] = {
+    "buffered": (Stage("pool", _write),),
+    "direct": (Stage("pool", _write_direct),),
+}
 """Host memory to disk."""
