@@ -179,6 +179,12 @@ def _saves(draw: _Draw) -> Iterator[Case]:
     """Into a file."""
     save = {"from": "gpu0", "to": "disk0"}
     yield from _each("d2h to file", draw.sizes(4, 1e7, 3e8), save, quiet=False)
+    waits = {**save, "fsync": True}
+    for name in ("buffered", "direct"):
+        hops = {"host0 -> disk0": name}
+        yield from _each(
+            f"d2h to disk {name}", draw.sizes(2, 5e7, 3e8), {**waits, "strategy": hops}, quiet=False
+        )
     keep = {"from": "host0", "to": "disk0"}
     yield from _each("host to file", draw.sizes(2, 1e7, 3e8), keep, quiet=False)
 

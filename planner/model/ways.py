@@ -107,15 +107,14 @@ class Way:
 def _done(strategy: Strategy, crossing: Crossing) -> bool:
     """Whether the engine does this use of a strategy whose name it knows.
 
-    It opens files past the page cache only to read, and gathers scattered pieces by copies only.
+    It gathers scattered pieces by copies only, and takes nothing to a disk out of a ring that was
+    filled from another.
     """
     if strategy.name not in EXECUTABLE:
         return True  # named by the caller, who knows more
     if crossing.pieces and strategy.name not in GATHER:
         return False
-    if crossing.after == "file":
-        return strategy.name != "direct" and crossing.before != "fill"
-    return True
+    return crossing.after != "file" or crossing.before != "fill"
 
 
 def _only_if_asked(strategy: Strategy, crossing: Crossing, after: Strategy | None) -> bool:

@@ -1,10 +1,11 @@
-"""From samples of the disk to its curves: readers together, parts of a mapping, writes."""
+"""From samples of the disk to its curves: readers or writers together, parts of a mapping."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import median
 
+from planner.engine.calibration import writes
 from planner.engine.calibration.disk import AROUND
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.statistics import middle, spread_around
@@ -28,17 +29,20 @@ def forward(cells: Sequence[Cell]) -> Direction | None:
 
 
 def backward(cells: Sequence[Cell]) -> Direction | None:
-    """The disk's writing direction from samples of writing and syncing."""
+    """The disk's writing direction from samples of writing and syncing, and of writing around."""
+    ways: dict[CurveName, str] = {"buffered": writes.THROUGH, "direct": writes.AROUND}
+    curves = {way: curve for way, name in ways.items() if (curve := curve_of(cells, name))}
     for cell in cells:
-        if cell.key == ("disk", "write") and cell.taken:
+        if cell.key == ("disk", "write") and cell.taken and "buffered" not in curves:
             seen = cell.summary()
-            written = Curve(latency=0.0, rate=seen.median, spread=seen.spread)
-            return Direction(rate=seen.median, curves={"buffered": written})
-    return None
+            curves["buffered"] = Curve(latency=0.0, rate=seen.median, spread=seen.spread)
+    if not curves:
+        return None
+    return Direction(rate=max(curve.rate for curve in curves.values()), curves=curves)
 
 
 def curve_of(cells: Sequence[Cell], name: str) -> Curve | None:
-    """The curve of one way of reading; its rate is what the best readers reach together."""
+    """The curve of one way of reading or writing; its rate is what the best pool reaches."""
     samples: dict[Pool, list[float]] = {}
     for cell in cells:
         if isinstance(cell.key, tuple) and cell.key[:3] == ("disk", name, "readers") and cell.taken:
@@ -75,7 +79,7 @@ def _alike(samples: Mapping[Pool, Sequence[float]], pool: Pool, name: str) -> li
     counts = sorted({count for count, _ in samples})
     at, turn = sizes.index(pool[1]), counts.index(pool[0])
     beside = {(count, pool[1]) for count in counts[max(0, turn - 1) : turn + 2]}
-    if name == AROUND:
+    if name in (AROUND, writes.AROUND):
         under_way = pool[0] * pool[1]
         beside |= {(under_way // size, size) for size in sizes[max(0, at - 1) : at + 2]}
     return [*samples[pool], *(value for one in beside for value in samples.get(one, ()))]

@@ -18,6 +18,7 @@ from planner.engine.calibration.in_place import InPlace
 from planner.engine.calibration.pipeline_groups import PipelineGroups
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.sides import MOST_WRITTEN
+from planner.engine.calibration.writes import FileWriter
 from planner.machine.schema import CopyName, Machine
 
 COPIES: tuple[CopyName, ...] = ("file", "memory", "save", "save_memory")
@@ -68,7 +69,7 @@ class Plan:
     def groups(self) -> list[Group]:
         """All of them, what every prediction needs first."""
         pipelines = PipelineGroups(self.device, self.arena, self.axes, self.machine, self._weight)
-        found = [self._setup(), *self._links(), *self._tables(), self._disk()]
+        found = [self._setup(), *self._links(), *self._tables(), self._disk(), self._disk_writes()]
         found += [*pipelines.joint(COPIES), *pipelines.leads()]
         found += [self._gpu(k) for k in range(len(self.gpus))]
         if self.arena.scope.full:
@@ -191,6 +192,29 @@ class Plan:
             samples=(3, self.arena.scope.others[1]),
             link="storage0",
             essential=True,
+        )
+
+    def _disk_writes(self) -> Group:
+        """New files, as saves write them that wait for the disk."""
+        arena, scope = self.arena, self.arena.scope
+        pools = [(n, length) for n in scope.writers for length in scope.writes]
+        undo = contextlib.ExitStack()
+
+        def make() -> list[Cell]:
+            writer = FileWriter(arena.file, arena.size, pools, scope.read_s)
+            undo.callback(writer.close)
+            return list(writer.cells())
+
+        return Group(
+            "disk writes",
+            "writes that the disk has",
+            make,
+            self._weight("disk_writes"),
+            samples=(3, scope.others[1]),
+            link="storage0",
+            essential=True,
+            at_once=True,
+            close=undo.close,
         )
 
     def _gpu(self, k: int) -> Group:

@@ -39,8 +39,10 @@ class Scope:
         Bytes of the cold file, and seconds after which no more of it is written.
     requests, readers
         Bytes of a cold read, and numbers of threads that read together.
+    writes, writers
+        The same of writes.
     read_s
-        Seconds of one sample of reads.
+        Seconds of one sample of reads or writes.
     joint
         Bytes that each worker moves in a joint run, at least.
     duplex_s
@@ -71,6 +73,8 @@ class Scope:
     cold_s: float
     requests: Sequence[int]
     readers: Sequence[int]
+    writes: Sequence[int]
+    writers: Sequence[int]
     read_s: float
     joint: int
     duplex_s: float
@@ -115,6 +119,8 @@ QUICK: Final = Scope(
     # of any one disk (10 GB/s times 1 ms is 10 MB).
     requests=(256 * KIB, MIB, 4 * MIB),
     readers=(1, 4),
+    writes=(MIB, 4 * MIB),
+    writers=(1, 4),
     # A virtual disk answers 4 MiB in about 2 ms, four of them in 8.
     read_s=0.03,
     # 25 ms of a worker at 5 GB/s; sixteen at 50 GB/s take 40 ms, of which waking them is 2 %.
@@ -129,9 +135,10 @@ QUICK: Final = Scope(
         "duplex": 0.4,
         "peers": 0.3,
         "together": 0.4,
-        "tables": 2.2,
-        "disk": 0.8,
-        "joint": 2.6,
+        "tables": 2.0,
+        "disk": 0.7,
+        "disk_writes": 0.4,
+        "joint": 2.5,
         "lead": 0.4,
     },
 )
@@ -166,6 +173,8 @@ FULL: Final = Scope(
     cold_s=9.0,
     requests=(256 * KIB, MIB, 4 * MIB, 16 * MIB),
     readers=(1, 2, 4, 8, 16),
+    writes=(256 * KIB, MIB, 4 * MIB),
+    writers=(1, 4, 16),
     # Three waves of 64 MiB at 2 GB/s, and no more than a plan of some 200 MB reads at a time.
     read_s=0.1,
     # 50 ms of a worker. What a run takes beside its pace is measured by short ones.
@@ -181,10 +190,11 @@ FULL: Final = Scope(
         "unhelped": 3.0,
         "peers": 6.0,
         "together": 3.0,
-        "tables": 35.0,
-        "disk": 22.0,
-        "in_place": 15.0,
-        "joint": 14.0,
+        "tables": 33.0,
+        "disk": 20.0,
+        "disk_writes": 6.0,
+        "in_place": 14.0,
+        "joint": 13.0,
         "lead": 3.0,
         # Two samples of each and making the rings ready.
         "again": 9.0,

@@ -189,6 +189,26 @@ def test_a_disk_s_latency_is_what_the_line_through_its_requests_leaves() -> None
     assert writing.rate == 1e9
 
 
+def test_writes_through_and_around_the_page_cache_are_a_curve_each() -> None:
+    cells = [
+        _readers("buffered_write", 1, MIB, 1e9, 1.2e9, 1.1e9),
+        *(_readers("direct_write", 1, s, s / (1e-4 + s / 2e9)) for s in (MIB, 4 * MIB)),
+        _readers("direct_write", 4, 4 * MIB, 2.5e9),
+        _cell("disk", "write", value=0.5e9, is_rate=True),
+    ]
+    writing = cold_curves.backward(cells)
+    assert writing is not None
+    assert writing.rate == 2.5e9
+    assert writing.curves["buffered"].rate == 1.1e9  # not what one long file took
+    assert writing.curves["direct"].latency == pytest.approx(1e-4)
+    # A system that cannot write around the cache, and one that was not asked to.
+    through = cold_curves.backward([cells[0]])
+    assert through is not None
+    assert set(through.curves) == {"buffered"}
+    assert cold_curves.backward([]) is None
+    assert cold_curves.forward(cells) is None
+
+
 def test_reads_into_memory_that_is_in_no_cache_are_a_share_of_those_into_a_ring() -> None:
     # 1.8 of 2 and 2.1 of 3 GB/s: 0.9 and 0.7, so 0.8 is in the middle.
     cells = [

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from planner.engine import files
-from planner.engine.memory import PAGE
+from planner.engine.memory import PAGE, HostBuffer
 from planner.engine.sink import Sink
 from planner.errors import ExecutionError, PlannerError, UnavailableError
 from tests.helpers.machines import every_way
@@ -73,10 +73,9 @@ def test_what_is_saved_appears_whole(writes: list[Write], tmp_path: Path) -> Non
 def test_memory_that_begins_within_a_page_goes_through_the_page_cache(
     writes: list[Write], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from planner.engine import ends
-
-    made = ends.HostBuffer
-    monkeypatch.setattr(ends, "HostBuffer", lambda size, **_more: made(size, lead=100))
+    monkeypatch.setattr(
+        "planner.engine.ends.HostBuffer", lambda size, **_more: HostBuffer(size, lead=100)
+    )
     run = run_way("write direct", 10 * KIB, every_way())
     assert run.flows[0].verified is True
     assert {around for around, _, _ in writes} == {False}

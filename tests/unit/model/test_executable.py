@@ -11,7 +11,7 @@ from planner.model.choose import Decision, decide
 from planner.model.need import Need, Pins
 from planner.model.strategies import EXECUTABLE, NAMES, Use
 from tests.helpers.machines import GB, MIB, affine, one_gpu
-from tests.helpers.variants import UP, changed, load, upload
+from tests.helpers.variants import UP, WRITE, changed, load, upload
 
 
 def machine() -> Machine:
@@ -62,11 +62,31 @@ def test_a_mapping_is_copied_out_of_where_the_plan_asks_for_it(way: str) -> None
 
 
 def test_a_known_name_in_a_new_use_is_not_done_either() -> None:
-    # Writes past the page cache; those that wait for the device are done.
+    # From a disk to another by a ring between them; by host memory that holds all of it is done.
+    plain = machine()
+    second = {**plain.links["storage0"].model_dump(mode="json"), "ends": ["disk1", "host0"]}
+    two = changed(
+        plain,
+        {"nodes.disk1": plain.nodes["disk0"].model_dump(mode="json"), "links.storage1": second},
+    )
+    need = Need("c", "disk0", "disk1", GB, "file", "file", GB, 8, fsync=True, cached=0.0)
+    decision = decide(Topology(two), need, only=EXECUTABLE)
+    told = [r.reason for r in decision.rejected() if r.strategies == ("direct", "direct")]
+    assert "direct: this engine cannot do it yet" in told
+    assert any(c.way.names == ("direct", "direct") for c in (decision.best, *decision.others))
+
+
+def test_a_save_that_waits_for_the_disk_may_go_around_the_page_cache() -> None:
+    # 1 GB/s through the cache and 2 GB/s around it, where 10 GB/s come out of the GPU.
+    curves = {"buffered": affine(1e9), "direct": affine(2e9)}
+    fast = changed(machine(), {f"{WRITE}.curves": curves, f"{WRITE}.rate": 2e9})
     save = Need("s", "gpu0", "disk0", GB, "device", "file", GB, 8, fsync=True)
-    assert narrowed(save).best.way.names == ("pinned", "buffered")
-    told = {r.strategies: r.reason for r in narrowed(save).rejected()}
-    assert told["pinned", "direct"] == "direct: this engine cannot do it yet"
+    best = decide(Topology(fast), save, only=EXECUTABLE).best
+    assert best.way.names == ("pinned", "direct")
+    assert best.duration(1) == pytest.approx(GB / 2e9, rel=0.02)
+    # Without waiting, the page cache takes it as fast as the CPU copies.
+    soon = Need("s", "gpu0", "disk0", GB, "device", "file", GB, 8)
+    assert decide(Topology(fast), soon, only=EXECUTABLE).best.way.names == ("pinned", "buffered")
 
 
 def test_scattered_pieces_go_by_copies() -> None:
