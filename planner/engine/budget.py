@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Any, Final
 
 from planner.engine.backends.base import Backend
-from planner.engine.memory import HostBuffer
+from planner.engine.memory import HostBuffer, LentBuffer
 from planner.engine.waits import Stop
 from planner.errors import InfeasibleError, UnavailableError
 from planner.plan.schema import Plan
@@ -27,9 +27,6 @@ THREADS_A_CORE: Final = 32
 """Workers for each core: beyond, threads wait for the interpreter longer than they move bytes, and
 so does the one that should hear Ctrl-C (on 2 cores 64 workers moved 100 MB in chunks of 4 KiB in
 10 s, 256 did not in 20 s; 2026-11-29)."""
-
-_COMBINED: Final = -1
-"""Stands for the address of the write-combined ring."""
 
 
 class Bucket:
@@ -88,14 +85,14 @@ class Paced:
 
 
 class Ledger:
-    """Pinned bytes that the tool holds now, and the most that it ever held; refuses what is over.
+    """Pinned bytes that the tool holds now; refuses what is over.
 
     `limit` is the plan's, `None` for none.
     """
 
     def __init__(self, limit: int | None) -> None:
         self.limit = limit
-        self.now = self.most = 0
+        self.now = 0
         self._guard = Lock()
 
     def take(self, flow: str, size: int, own: int, cap: int | None) -> None:
@@ -116,7 +113,6 @@ class Ledger:
                         hint="raise budget.pinned, or pin a smaller chunk, depth or workers",
                     )
             self.now += size
-            self.most = max(self.most, self.now)
 
     def give(self, size: int) -> None:
         """Note that so many bytes are no longer pinned."""
@@ -147,12 +143,20 @@ class Budgeted:
             raise
 
     def combined(self, size: int) -> HostBuffer:
-        """Write-combined memory within the budgets; a ring takes the place of the one before it."""
-        before = self._held.pop(_COMBINED, 0)
-        self._ledger.give(before)
+        """Write-combined memory within the budgets, until it is closed."""
         self._ledger.take(self._flow, size, sum(self._held.values()), self._cap)
-        self._held[_COMBINED] = size
-        return self._device.combined(size)
+        try:
+            found = self._device.combined(size)
+        except BaseException:
+            self._ledger.give(size)
+            raise
+        self._held[found.address] = size
+
+        def give_back() -> None:
+            found.close()
+            self._ledger.give(self._held.pop(found.address, 0))
+
+        return LentBuffer(found.address, size, give_back)
 
     def unregister(self, address: int) -> None:
         """Undo `register`."""

@@ -130,28 +130,26 @@ def read_exactly(fd: int, view: memoryview, offset: int, done: int = 0) -> None:
     while done < len(view):
         more = preadv(fd, [view[done:]], offset + done)
         if more == 0:
-            raise ExecutionError(
-                f"the file ends at byte {offset + done}, {len(view) - done} bytes early: "
-                "it shrank during the run"
-            )
+            raise _ended(offset + done, len(view) - done)
         done += more
+
+
+def _ended(at: int, early: int) -> ExecutionError:
+    return ExecutionError(f"the file ends at byte {at}, {early} bytes early: it shrank meanwhile")
 
 
 def read_aligned(fd: int, view: memoryview, offset: int, needed: int, done: int = 0) -> None:
     """Read around the page cache: `view` and `offset` aligned, the first `needed` bytes must come.
 
     The first `done` of them are there already. At the end of a file the kernel returns what there
-    is.
+    is; a read that ends inside a block may have met it, and that block is asked for again.
     """
     while done < needed:
-        # A read that ended inside a block has met the end of the file.
-        more = 0 if done % DIRECT_ALIGN else preadv(fd, [view[done:]], offset + done)
-        if more == 0:
-            raise ExecutionError(
-                f"the file ends at byte {offset + done}, {needed - done} bytes early: "
-                "it shrank during the run"
-            )
-        done += more
+        start = done - done % DIRECT_ALIGN
+        found = start + preadv(fd, [view[start:]], offset + start)
+        if found <= done:
+            raise _ended(offset + done, needed - done)
+        done = found
 
 
 def write_exactly(fd: int, view: memoryview, offset: int) -> None:

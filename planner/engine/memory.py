@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -263,13 +263,6 @@ class Mapping:
         """Unmap."""
         self._array = np.empty(0, np.uint8)
         close_map(self._map)
-
-
-class Extents(Protocol):
-    """Bytes of a flow at addresses: one piece or several."""
-
-    def pieces(self, low: int, high: int) -> Iterator[tuple[int, int, int]]:
-        """(flow offset, address, length) of the pieces that hold the flow's bytes low … high."""
 
 
 class Mapped:

@@ -31,7 +31,7 @@ _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 """Another number after each start, the same for all containers of a kernel: random(4)."""
 _NAME: Final = re.compile(r"\.{1,2}planner-scratch-\d+-.*-([0-9a-f]{8})-[0-9a-f]{6}\.tmp(\..*)?")
 """What `passing_path` makes, and what `sink.Sink` writes beside it."""
-_LONGEST: Final = 230
+_LONGEST: Final = 224
 """Bytes of a name that `part_path` keeps whole."""
 
 
@@ -71,14 +71,18 @@ def passing_folder(folder: Path, label: str) -> Iterator[Path]:
 
 
 def part_path(path: Path) -> Path:
-    """Where a run writes a file that appears at `path` once it is whole: hidden, beside it."""
-    return path.with_name(f".{_stem(path)}.{os.getpid()}.{_boot() or '0' * 8}.part")
+    """Where a run writes a file that appears at `path` once it is whole: hidden, beside it.
+
+    Each call gives another name: a process may write the same file twice at a time.
+    """
+    own = f"{os.getpid()}.{_boot() or '0' * 8}.{secrets.token_hex(3)}"
+    return path.with_name(f".{_stem(path)}.{own}.part")
 
 
 def _stem(path: Path) -> str:
     """The file's name; of one that leaves no room for more the beginning, and a number of it all.
 
-    A name has 255 bytes at the most (NAME_MAX of Linux), and what is put around it has 25.
+    A name has 255 bytes at the most (NAME_MAX of Linux), and what is put around it has 30.
     """
     return shortened(path.name, _LONGEST)
 
@@ -104,7 +108,7 @@ def sweep_parts(path: Path) -> list[Path]:
     boot = _boot()
     if boot is None:
         return []
-    shape = re.compile(rf"\.{re.escape(_stem(path))}\.(\d+)\.{boot}\.part")
+    shape = re.compile(rf"\.{re.escape(_stem(path))}\.(\d+)\.{boot}\.[0-9a-f]{{6}}\.part")
     gone = []
     with contextlib.suppress(OSError), os.scandir(path.parent) as entries:
         for entry in entries:

@@ -41,7 +41,7 @@ class Sink:
         if mode is not None and not overwrite:
             raise InputError(
                 f"{self.path} exists",
-                hint="give --overwrite to replace it, or another name",
+                hint="give --overwrite (overwrite=True) to replace it, or another name",
             )
         if not self.path.parent.is_dir():
             what = "is not a folder" if self.path.parent.exists() else "does not exist"

@@ -126,13 +126,11 @@ class Transfer:
 
     @property
     def pinned_bytes(self) -> int:
-        """Bytes of the rings, and the most that workers registered at a time as they went."""
-        return self._pinned_rings + self._tally.peak
+        """Bytes of the rings, and the most that workers registered at a time as they went.
 
-    @property
-    def staged_bytes(self) -> int:
-        """Bytes that the movement holds of GPUs that it only passes."""
-        return sum(one.size for part in self.parts for one in part.stagings.values())
+        They stay known when the rings are gone.
+        """
+        return self._pinned_rings + self._tally.peak
 
     def prepare(self) -> list[SetupStep]:
         """Make slots and lanes, once; returns what each step took."""
@@ -322,5 +320,4 @@ class Transfer:
             self.backend.unregister(self._registered.pop())
         for part in self.parts:
             part.close()
-        self._pinned_rings = 0
         self._ready = False

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Sequence
+from threading import Lock
 from time import perf_counter
 from typing import Final, Protocol
 
@@ -48,6 +49,7 @@ class CudaLane:
     """A stream with an event for each slot; see `backends.base.Lane`."""
 
     __slots__ = (
+        "_asked",
         "_backend",
         "_driver",
         "_events",
@@ -84,6 +86,7 @@ class CudaLane:
         self._issued = [0.0] * slots
         self._kept = max(LEAST_KEPT, KEPT * slots)
         self._ptr = self._driver.stream()
+        self._asked = Lock()
         self._open = True
         try:
             self._events = self._make(slots)
@@ -186,8 +189,13 @@ class CudaLane:
             self._unread.append((self._issued[slot], self._events[slot]))
 
     def arrived(self, slot: int) -> None:
-        """Block until the slot's copy has arrived, without taking it off the worker's hands."""
-        self._quick.wait(self._events[slot])
+        """Block until the slot's copy has arrived, without taking it off the worker's hands.
+
+        Of a lane that is closed all have.
+        """
+        with self._asked:
+            if self._open:
+                self._quick.wait(self._events[slot])
 
     def settle(self) -> None:
         """Wait for everything, whatever became of it."""
@@ -207,7 +215,8 @@ class CudaLane:
         if not self._open:
             return
         self.settle()
-        self._open = False
+        with self._asked:  # nobody waits for its events any more
+            self._open = False
         while self._made:
             self._quick.forget(self._made.pop())
         self._events.clear()

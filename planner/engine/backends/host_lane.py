@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from queue import SimpleQueue
 from threading import Lock, Thread
@@ -32,9 +33,13 @@ class Server:
                 return
             lane, slot, parts = job
             start = perf_counter()
-            lane.serve(parts)
-            lane.arrive(slot, start, perf_counter())
-            del job, lane, parts
+            error: BaseException | None = None
+            try:
+                lane.serve(parts)
+            except BaseException as found:  # noqa: BLE001 - raised to whoever waits for the slot
+                error = found
+            lane.arrive(slot, start, perf_counter(), error)
+            del job, lane, parts, error
 
     def close(self) -> None:
         """End the thread, behind what is queued."""
@@ -51,6 +56,7 @@ class HostLane:
     __slots__ = (
         "_after",
         "_busy",
+        "_failed",
         "_flying",
         "_guard",
         "_landed",
@@ -66,6 +72,7 @@ class HostLane:
         self._put = server.queue.put
         self._flying = [False] * slots
         self._landed = [Lock() for _ in range(slots)]
+        self._failed: list[BaseException | None] = [None] * slots
         self._busy = [False] * slots
         self._after: list[HostLane | None] = [None] * slots
         # What to issue when a slot arrives: the copy of another lane that follows it.
@@ -102,10 +109,11 @@ class HostLane:
             self._then[slot] = then
             return True
 
-    def arrive(self, slot: int, start: float, end: float) -> None:
-        """Called by the engine's thread when the slot's bytes are there."""
+    def arrive(self, slot: int, start: float, end: float, error: BaseException | None) -> None:
+        """Called by the engine's thread when the slot's bytes are there, or will not come."""
         self.log.append(start)
         self.log.append(end)
+        self._failed[slot] = error
         with self._guard:
             then, self._then[slot] = self._then[slot], None
             self._busy[slot] = False
@@ -129,7 +137,14 @@ class HostLane:
             landed = self._landed[slot]
             landed.acquire()
             landed.release()
-            self._flying[slot] = False
+            self._take(slot)
+
+    def _take(self, slot: int) -> None:
+        """The slot is the worker's again; raises what its copy failed with."""
+        self._flying[slot] = False
+        error, self._failed[slot] = self._failed[slot], None
+        if error is not None:
+            raise error
 
     def landed(self, slot: int) -> bool:
         """Whether the slot has arrived."""
@@ -138,7 +153,7 @@ class HostLane:
             if not landed.acquire(blocking=False):
                 return False
             landed.release()
-            self._flying[slot] = False
+            self._take(slot)
         return True
 
     def arrived(self, slot: int) -> None:
@@ -148,9 +163,10 @@ class HostLane:
         landed.release()
 
     def settle(self) -> None:
-        """Wait for all slots."""
+        """Wait for all slots, whatever became of them."""
         for slot in range(len(self._flying)):
-            self.wait(slot)
+            with contextlib.suppress(Exception):
+                self.wait(slot)
 
     def close(self) -> None:
         """Nothing to give back."""

@@ -251,8 +251,8 @@ def _ends(
     if copy == "file":
         source = FileSource(path=str(stock.file), offset=0, size_bytes=size)
         ranges = FileRanges((source,))
-        ranges.open()
         undo.callback(ranges.close)
+        ranges.open()
         return FilePlace(ranges), device
     if copy == "save":
         # Several pipelines are ready at once, and each needs a file of its own.

@@ -3,18 +3,49 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from planner.engine.backends.cuda_library import DriverError
 from planner.engine.serving import dlpack
 from planner.engine.serving.ends import Cache, End, FileEnd, MemoryEnd, SinkEnd
+from planner.engine.serving.parts import Part
 from planner.engine.serving.tensors import Tensor
 from planner.errors import InputError, UnavailableError
 
 _LEGACY: int = 1
 """cudaStreamLegacy: the stream that work goes to when nobody names one."""
+
+
+_NO_PAIR: Final = "a transfer takes a source and a destination, or a list of such pairs"
+
+
+def pairs_of(source: Any, destination: Any) -> list[Any]:
+    """The pairs of a transfer: one, or the list of them that `source` is."""
+    if destination is not None:
+        return [(source, destination)]
+    try:
+        return list(source)
+    except TypeError as error:
+        raise InputError(_NO_PAIR, hint="give a destination") from error
+
+
+def part_of(
+    pair: Any, ends: list[End], cache: Cache, stream: int | None, *, overwrite: bool
+) -> Part:
+    """One pair's part; its ends are added to those to close."""
+    try:
+        source, destination = pair
+    except (TypeError, ValueError) as error:
+        raise InputError(_NO_PAIR, hint="give a destination") from error
+    if is_path(source) and is_path(destination):
+        raise InputError("both ends are files", hint="shutil.copyfile copies files")
+    here = source_of(source, cache, stream)
+    ends.append(here)
+    there = target_of(destination, here.size, stream, overwrite=overwrite)
+    ends.append(there)
+    return Part(here, 0, there, 0, here.size)
 
 
 def is_path(thing: Any) -> bool:
@@ -109,7 +140,11 @@ def _capsule(thing: Any, gpu: int, stream: int | None) -> Any:
 
 
 def _cuda_array(thing: Any, interface: dict[str, Any], *, writable: bool) -> MemoryEnd:
-    """Memory by the CUDA Array Interface, version 3."""
+    """Memory by the CUDA Array Interface, version 3.
+
+    It names a stream (1 and 2 are the legacy default and the thread's own) whose work on the memory
+    must have come before anybody else's.
+    """
     shape, steps = tuple(interface["shape"]), interface.get("strides")
     width = int(interface["typestr"][2:])
     size = width
@@ -118,7 +153,9 @@ def _cuda_array(thing: Any, interface: dict[str, Any], *, writable: bool) -> Mem
     compact = not size or steps is None or _packed(shape, tuple(steps), width)
     address, read_only = interface["data"]
     _require(thing, compact, not (read_only and writable))
-    return MemoryEnd(int(address or 0), size, _gpu_of(thing, int(address or 0)), keep=thing)
+    found = MemoryEnd(int(address or 0), size, _gpu_of(thing, int(address or 0)), keep=thing)
+    found.stream = interface.get("stream")
+    return found
 
 
 def _gpu_of(thing: Any, address: int) -> int:

@@ -21,10 +21,11 @@ from planner.engine.serving.mapped import UnmappableError
 from planner.engine.serving.pump import Pump
 from planner.engine.serving.report import LoadReport
 from planner.engine.serving.shape import Shape
-from planner.errors import ExecutionError, PlannerError
+from planner.errors import ExecutionError, PlannerError, UnavailableError
 
 JOIN_S: Final = 30.0
-"""Seconds to wait for the thread at the end: a stuck driver call must not hang the process."""
+"""Seconds without a byte after which the end is not waited for: a stuck driver call must not hang
+the process."""
 
 
 @dataclass
@@ -76,13 +77,25 @@ class Desk:
                 close_all(call.ends)
                 raise ExecutionError("the loader was closed", hint="make a new planner.Loader")
             if self._thread is None:
-                self._thread = Thread(target=self._serve, name="planner desk", daemon=True)
-                self._thread.start()
+                self._thread = self._started(call)
             if call.jobs:
                 last, future = call.jobs[-1], call.future
                 future._hand_over = lambda stream: self._hand_over(last, future, stream)  # noqa: SLF001
             self._queue.put(call)
         return call.future
+
+    def _started(self, call: Call) -> Thread:
+        """The thread behind the queue; a call that it is not had for is closed."""
+        thread = Thread(target=self._serve, name="planner desk", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # a limit of the user, or of the container
+            close_all(call.ends)
+            raise UnavailableError(
+                f"the system starts no thread: {error}",
+                hint="raise the limit (ulimit -u, pids of the cgroup)",
+            ) from error
+        return thread
 
     def call_off(self, call: Call) -> None:
         """Stop a call: whatever of it is in flight ends, the rest is not done."""
@@ -177,7 +190,9 @@ class Desk:
             return
         from planner.engine.backends.cuda_foreign import hand_over, stream_pointer
 
-        hand_over(self.pump.lanes(job), stream_pointer(stream))
+        pointer = stream_pointer(stream)
+        with self.pump.lending:
+            hand_over(self.pump.lanes(job), pointer)
 
     def leave(self) -> None:
         """Like `close`, without waiting: for a finaliser, which may run in any thread."""
@@ -185,17 +200,33 @@ class Desk:
         self._queue.put(None)
 
     def close(self) -> None:
-        """Do what is in the queue, then give the pool back."""
+        """Do what is in the queue, then give the pool back; asked again, wait for that again.
+
+        Raises
+        ------
+        ExecutionError
+            If nothing has moved for `JOIN_S` seconds: what was asked for will not be done.
+
+        """
         if os.getpid() != self._process:  # what it holds is the parent's
             return
         with self._guard:
-            self._closed = True
-            thread, self._thread = self._thread, None
-        if thread is not None:
-            self._queue.put(None)
+            self._closed, thread = True, self._thread
+        if thread is None:
+            return
+        self._queue.put(None)  # once would do: nobody takes the next one
+        seen = -1
+        while True:
             thread.join(JOIN_S)
-        else:
-            self.pump.close()
+            if not thread.is_alive():
+                return
+            moved = self.pump.progress()
+            if moved == seen:
+                raise ExecutionError(
+                    f"the loader's last transfers have stood still for {JOIN_S:.0f} s",
+                    hint="a disk or the driver does not answer; planner doctor looks at both",
+                )
+            seen = moved
 
 
 def _meant(error: BaseException) -> BaseException:

@@ -6,7 +6,9 @@ import contextlib
 import ctypes
 import errno
 import os
+import stat
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from planner.engine.aio import Read
@@ -58,6 +60,8 @@ class FileEnd:
         self.asks = False
         """Whether each chunk has to be asked about, not known yet or not the same for all."""
         try:
+            if not stat.S_ISREG(Path(path).stat().st_mode):  # a pipe would wait for its writer
+                raise InputError(f"{path} is not a regular file", hint="name a file")
             self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror}") from error
@@ -175,10 +179,11 @@ class SinkEnd:
 class MemoryEnd:
     """Memory at an address; `gpu` is `None` for the host's, `pinned` what copy engines reach.
 
-    `address` is 0 until memory that the call itself allocates is there.
+    `address` is 0 until memory that the call itself allocates is there; `stream` is what copies
+    have to wait for, where the memory's library says so.
     """
 
-    __slots__ = ("_close", "address", "gpu", "keep", "pinned", "size")
+    __slots__ = ("_close", "address", "gpu", "keep", "pinned", "size", "stream")
 
     def __init__(
         self,
@@ -192,6 +197,7 @@ class MemoryEnd:
     ) -> None:
         self.address, self.size, self.gpu, self.pinned = address, size, gpu, pinned
         self.keep, self._close = keep, close
+        self.stream: int | None = None
 
     def view(self, start: int, size: int) -> memoryview:
         """Some of it as writable bytes."""

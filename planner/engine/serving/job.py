@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from planner.engine import files
 from planner.engine.backends.base import Engine, Lane
-from planner.engine.memory import copy_memory
+from planner.engine.memory import copy_memory, round_up
 from planner.engine.ops import DMA, POOL, SHAPES, WAIT, Op
 from planner.engine.serving.ends import FileEnd, MemoryEnd, into_slot, out_of_slot
 from planner.engine.serving.parts import GRAIN, Chunk
@@ -62,7 +62,8 @@ class Job:
 
     `prepare` makes the memory that the call allocates, beside the first reads; `ready` is set when
     it has. `survey` looks at the files afterwards, while workers read them. `issued` is set once
-    the last copy stands in its queue. `behind` are events of other streams that copies wait for;
+    no CPU is needed any more: the last copy stands in its queue, or was brought out of its slot.
+    `behind` are events of other streams that copies wait for;
     `maps` the files of a job that copies out of the page cache; `began`, `ended` the clock. `cores`
     are those that it may take, `None` for any.
     """
@@ -102,7 +103,7 @@ class Job:
         return SHAPES[_KINDS[self.way]](numbers, self.shape.depth)
 
     def note_issue(self) -> None:
-        """Count one chunk whose copies stand in their queue."""
+        """Count one chunk that needs no CPU any more."""
         if next(self.counter) == len(self.chunks) - 1:
             self.issued.set()
 
@@ -173,7 +174,7 @@ class Hands:
             hand.buffered += size if isinstance(source, FileEnd) else 0
             copies.append((_memory(target), to, base + at, size))
             hand.moved += size
-            at += -(-size // GRAIN) * GRAIN
+            at += round_up(size, GRAIN)
 
     def _push(self, slot: int, _chunk: int) -> None:
         """Queue the slot's copies to the GPU."""
@@ -195,9 +196,8 @@ class Hands:
         at, copies = self.hand.addresses[slot], []
         for source, start, _, _, size in self.chunks[chunk]:
             copies.append((at, _memory(source).address + start, size))
-            at += -(-size // GRAIN) * GRAIN
+            at += round_up(size, GRAIN)
         lane.copy_parts(slot, copies)
-        self.job.note_issue()
 
     def _empty(self, slot: int, chunk: int) -> None:
         """Bring a chunk's parts out of the slot."""
@@ -206,7 +206,8 @@ class Hands:
         for _, _, target, to, size in self.chunks[chunk]:
             out_of_slot(target, to, size, base + at, view[at : at + size])
             hand.moved += size
-            at += -(-size // GRAIN) * GRAIN
+            at += round_up(size, GRAIN)
+        self.job.note_issue()  # who waits by a stream may go on: the CPU has brought it in
 
     def _copy(self, slot: int, chunk: int) -> None:
         """Queue copies between places that the engine reaches."""

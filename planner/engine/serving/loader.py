@@ -17,14 +17,14 @@ from planner.engine.progress import POLL_S, Progress
 from planner.engine.serving import files as weights, mapped
 from planner.engine.serving.bank import host_memory
 from planner.engine.serving.choice import Chooser
-from planner.engine.serving.classify import is_path, source_of, target_of
+from planner.engine.serving.classify import pairs_of, part_of
 from planner.engine.serving.desk import Call, Desk
 from planner.engine.serving.ends import Cache, End, FileEnd, MemoryEnd, close_all
 from planner.engine.serving.entries import Entries
 from planner.engine.serving.future import TransferFuture
 from planner.engine.serving.job import Job, Way
 from planner.engine.serving.opening import device_index, open_for
-from planner.engine.serving.parts import Part, chunks_of
+from planner.engine.serving.parts import Part, chunks_of, joined
 from planner.engine.serving.planned import Source
 from planner.engine.serving.report import LoadReport
 from planner.engine.serving.route import jobs_for
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from planner.machine.schema import Machine
 
 MAPPED: Final = "few cores: the cached file is registered in pieces and copied from where it lies"
-_NO_PAIR: Final = "a transfer takes a source and a destination, or a list of such pairs"
 
 
 class Loader(AbstractContextManager["Loader"]):
@@ -128,17 +127,17 @@ class Loader(AbstractContextManager["Loader"]):
     ) -> TransferFuture:
         """Move bytes between files and memory; see `planner.transfer`."""
         _check_cache(cache)
-        pairs = _pairs(source, destination)
+        pairs = pairs_of(source, destination)
         ends: list[End] = []
         handle = None if stream is None else self._handle(stream)
         try:
-            parts = [_part(pair, ends, cache, handle, overwrite=overwrite) for pair in pairs]
+            parts = [part_of(pair, ends, cache, handle, overwrite=overwrite) for pair in pairs]
             size = sum(part.size for part in parts)
             gpus = [e.gpu for e in ends if isinstance(e, MemoryEnd) and e.gpu is not None]
             most = self._chooser.limit(budget)
             kind = _kind([part.source for part in parts], cache)
             shape, notes = self._chooser.shape(gpus[0] if gpus else None, size, kind, machine, most)
-            behind = self._behind(gpus, handle)
+            behind = self._behind(ends, handle)
             jobs = jobs_for(parts, shape, self._is_pinned, most, behind)
         except BaseException as error:
             close_all(ends)
@@ -224,6 +223,9 @@ class Loader(AbstractContextManager["Loader"]):
         files = [part.source for part in parts if isinstance(part.source, FileEnd)]
         if any(file.cache == "cold" or not file.is_cached() for file in files):
             return None
+        parts = joined(parts)
+        if len(parts) > len(set(map(id, files))):  # pieces of a file may share a page
+            return None
         maps = mapped.map_files(parts, room)
         chunks = mapped.chunks_of(parts, shape.chunk_bytes)
         return Job("map", chunks, shape, Engine("h2d", gpu), maps=maps, budget=most)
@@ -245,15 +247,17 @@ class Loader(AbstractContextManager["Loader"]):
 
         return stream_pointer(stream)
 
-    def _behind(self, gpus: Sequence[int], handle: int | None) -> list[Any]:
-        """Events behind what the caller's stream holds: copies wait until it has run."""
+    def _behind(self, ends: Sequence[End], handle: int | None) -> list[Any]:
+        """Events behind what the caller's stream holds, and those that arrays name: copies wait."""
+        there = [end for end in ends if isinstance(end, MemoryEnd) and end.gpu is not None]
+        gpus = list(dict.fromkeys(end.gpu for end in there if end.gpu is not None))
         if self._backend == "host" or not gpus:
             return []
         from planner.engine.backends.cuda_foreign import mark, mark_any
 
-        if handle is not None:
-            return [mark_any(gpus, handle)]
-        return [mark(gpu, 0) for gpu in dict.fromkeys(gpus)]
+        own = {(end.gpu, end.stream) for end in there if end.gpu is not None and end.stream}
+        asked = [mark_any(gpus, handle)] if handle is not None else [mark(gpu, 0) for gpu in gpus]
+        return asked + [mark(*one) for one in own]
 
     def _is_pinned(self, end: MemoryEnd) -> bool:
         if end.pinned or self._backend == "host" or not end.size:
@@ -284,31 +288,6 @@ def _kind(sources: Sequence[End], cache: Cache) -> Source:
     looks = {0, first.size // 2, max(0, first.size - 4 * MIB)}
     cold = sum(first.wants_direct(at, min(4 * MIB, first.size - at) or 1) for at in looks)
     return "cold" if 2 * cold > len(looks) else "warm"
-
-
-def _pairs(source: Any, destination: Any) -> list[Any]:
-    """The pairs of a transfer: one, or the list of them that `source` is."""
-    if destination is not None:
-        return [(source, destination)]
-    try:
-        return list(source)
-    except TypeError as error:
-        raise InputError(_NO_PAIR, hint="give a destination") from error
-
-
-def _part(pair: Any, ends: list[End], cache: Cache, stream: int | None, *, overwrite: bool) -> Part:
-    """One pair's part; its ends are added to those to close."""
-    try:
-        source, destination = pair
-    except (TypeError, ValueError) as error:
-        raise InputError(_NO_PAIR, hint="give a destination") from error
-    if is_path(source) and is_path(destination):
-        raise InputError("both ends are files", hint="shutil.copyfile copies files")
-    here = source_of(source, cache, stream)
-    ends.append(here)
-    there = target_of(destination, here.size, stream, overwrite=overwrite)
-    ends.append(there)
-    return Part(here, 0, there, 0, here.size)
 
 
 def _await(future: TransferFuture, call: Call, path: Any, progress: Progress | None) -> LoadReport:

@@ -98,7 +98,7 @@ def chunks_of(parts: Sequence[Part], piece: int) -> list[Chunk]:
 
 
 def map_files(parts: Sequence[Part], room: int) -> Maps:
-    """Each part's file, mapped from its first byte on."""
+    """Each part's file, mapped from its first byte on; no two parts are of one file."""
     found = Maps(room)
     for part in parts:
         if isinstance(part.source, FileEnd) and part.size:

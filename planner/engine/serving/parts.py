@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from planner.engine.cutting import cuts
-from planner.engine.memory import PAGE
+from planner.engine.memory import PAGE, round_up
 from planner.engine.serving.ends import End, FileEnd
 
 MOST_PARTS: int = 256
@@ -74,7 +74,7 @@ def chunks_of(parts: Sequence[Part], chunk: int) -> list[Chunk]:
                 for low, high in cuts(0, size, chunk, _behind_page(source, start, chunk))
             ]
             continue
-        room = -(-size // GRAIN) * GRAIN
+        room = round_up(size, GRAIN)
         if packed and (used + room > chunk or len(packed) >= MOST_PARTS):
             found.append(tuple(packed))
             packed, used = [], 0

@@ -12,23 +12,22 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from threading import Lock
 from time import perf_counter
 from typing import Final
 
 from planner.engine.backends.base import Backend, Engine, Lane, settle_all
-from planner.engine.files import hint_of
 from planner.engine.memory import Ring
 from planner.engine.serving import intake
 from planner.engine.serving.bank import REFUSALS, Bank, in_backend
+from planner.engine.serving.failures import raise_error, told
 from planner.engine.serving.job import Hand, Hands, Job, Operation
-from planner.engine.serving.mapped import MappedHands, Maps, UnmappableError
+from planner.engine.serving.mapped import MappedHands, Maps
 from planner.engine.serving.shape import ROOM
 from planner.engine.team import Team
 from planner.engine.waits import SWITCH_S, Stop, Stopped
-from planner.errors import ExecutionError, PlannerError
 
 _NOBODY: Final = Stop()
 
@@ -49,6 +48,8 @@ class Pump:
         self._depth = 0
         self._common: dict[Engine, tuple[Lane, int]] = {}
         self._left: Maps | None = None
+        self.lending = Lock()
+        """Held by whoever of another thread uses lanes, and while they are taken away."""
 
     @property
     def pinned_bytes(self) -> int:
@@ -82,6 +83,8 @@ class Pump:
             raise RuntimeError("the pool has no workers")
         for hand in self._hands:
             hand.fresh()
+        for lane, _ in self._common.values():
+            lane.log.clear()
         numbers = iter(range(len(job.chunks)))
 
         def work(number: int) -> None:
@@ -110,7 +113,7 @@ class Pump:
                 self.clear_up()
             if self.bank is not None:
                 self.bank.tidy()
-        _raise_error(job)
+        raise_error(job)
         job.issued.set()
 
     def _prepare(self, job: Job) -> None:
@@ -151,7 +154,7 @@ class Pump:
                         last[slot] = chunk
                     operations[code](slot, chunk)
             except BaseException as error:
-                stopped = stop.leaving(error, _told(job, last.get(slot, 0), error))
+                stopped = stop.leaving(error, told(job, last.get(slot, 0), error))
                 settle_all(hand.lanes.values())
                 raise stopped from error
 
@@ -165,7 +168,7 @@ class Pump:
             try:
                 work.run()
             except BaseException as error:
-                stopped = job.stop.leaving(error, _told(job, work.at[1], error))
+                stopped = job.stop.leaving(error, told(job, work.at[1], error))
                 settle_all(lane for lane, _ in self._common.values())
                 raise stopped from error
 
@@ -219,7 +222,8 @@ class Pump:
         lane, room = self._common.get(engine, (None, 0))
         if lane is None or room < slots:
             if lane is not None:
-                lane.close()
+                with self.lending:
+                    self._common.pop(engine)[0].close()
             spin = len(os.sched_getaffinity(0)) > intake.THREADS
             lane = bank.backend.lane(engine, slots, spin=spin, timed=False)
             self._common[engine] = lane, slots
@@ -237,8 +241,9 @@ class Pump:
         """Have enough threads, and slots that are large enough but within the budget."""
         shape, ring = job.shape, self._ring
         if self._team is None or self._team.size < threads:
-            if self._team is not None:
-                self._team.close()
+            team, self._team = self._team, None  # no longer there, should there be no other
+            if team is not None:
+                team.close()
             self._drop_lanes()
             self._team = Team(threads, _NOBODY, "planner pool")
         self._hands += [Hand(k) for k in range(len(self._hands), shape.workers)]
@@ -263,15 +268,16 @@ class Pump:
                 hand.registered = [False] * made.depth
 
     def _drop_lanes(self) -> None:
-        for hand in self._hands:
-            for lane in hand.lanes.values():
-                lane.settle()
+        with self.lending:
+            for hand in self._hands:
+                for lane in hand.lanes.values():
+                    lane.settle()
+                    lane.close()
+                hand.lanes.clear()
+                hand.attached.clear()
+            for lane, _ in self._common.values():
                 lane.close()
-            hand.lanes.clear()
-            hand.attached.clear()
-        for lane, _ in self._common.values():
-            lane.close()
-        self._common.clear()
+            self._common.clear()
 
     def _drop_ring(self) -> None:
         ring, self._ring = self._ring, None
@@ -301,15 +307,6 @@ class Pump:
         self.bank = None
 
 
-def _raise_error(job: Job) -> None:
-    """Raise what the job failed with, if it did."""
-    error = job.stop.error
-    if error is not None:
-        raise _forgotten(error)
-    if job.stop.asked:
-        raise ExecutionError("the transfer was called off")
-
-
 def _follow(lane: Lane, job: Job) -> None:
     """Let the lane's copies wait for what the caller's stream holds."""
     if job.behind:
@@ -317,28 +314,3 @@ def _follow(lane: Lane, job: Job) -> None:
 
         for event in job.behind:
             follow(lane, event)
-
-
-def _told(job: Job, chunk: int, error: BaseException) -> BaseException:
-    """The error with the place where it happened."""
-    if isinstance(error, UnmappableError):
-        return error  # nothing is wrong with the file
-    if not isinstance(error, (OSError, PlannerError, RuntimeError)):
-        return error
-    part = job.chunks[chunk][0]
-    where = getattr(part.source, "path", None) or getattr(part.target, "path", "memory")
-    found = ExecutionError(
-        f"{where}, bytes {part.start} to {part.start + part.size}: {error}",
-        hint=hint_of(error),
-    )
-    found.__cause__ = error
-    return found
-
-
-def _forgotten(error: BaseException) -> BaseException:
-    """The error without the frames' variables, which would hold memory for as long as it lives."""
-    one: BaseException | None = error
-    while one is not None:
-        traceback.clear_frames(one.__traceback__)
-        one = one.__cause__
-    return error

@@ -31,7 +31,7 @@ CACHE_SHARE: Final = 0.4
 """Share of the last-level cache up to which a ring stays in it: the knee was seen at 0.4 to 0.6."""
 RAM_SHARE: Final = 0.3
 """Share of the free memory that may be pinned unless a budget is given."""
-ROOM: Final = 2 * 4096
+ROOM: Final = 2 * PAGE
 """Spare bytes of a slot: a read around the page cache takes whole blocks at either end."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from itertools import accumulate
 from threading import Lock, Thread
 from time import perf_counter
@@ -12,8 +13,9 @@ import pytest
 
 from planner.engine import budget, drive
 from planner.engine.backends.host import HostBackend
-from planner.engine.budget import Bucket, Ledger, Paced
+from planner.engine.budget import Bucket, Budgeted, Ledger, Paced
 from planner.engine.execute import execute
+from planner.engine.memory import HostBuffer
 from planner.engine.ops import POOL
 from planner.engine.strategies.base import Hands, Operation
 from planner.engine.waits import Stop, Stopped
@@ -189,7 +191,7 @@ def test_a_schedule_over_the_pinned_budget_is_refused_and_leaves_nothing() -> No
         device.close()
 
 
-def test_the_ledger_knows_the_most_that_was_held() -> None:
+def test_the_ledger_refuses_what_is_over_the_budget() -> None:
     ledger = Ledger(100)
     ledger.take("a", 60, 0, None)
     with pytest.raises(InfeasibleError, match="flow b would pin 50 B on top of 60 B"):
@@ -198,7 +200,46 @@ def test_the_ledger_knows_the_most_that_was_held() -> None:
         ledger.take("b", 30, 0, 20)
     ledger.give(60)
     ledger.take("b", 80, 0, None)
-    assert (ledger.now, ledger.most) == (80, 80)
+    assert ledger.now == 80
+
+
+def test_write_combined_memory_counts_until_it_is_closed() -> None:
+    ledger = Ledger(100)
+    with closing(HostBackend()) as device:
+        lean = Budgeted(device, ledger, "a", 90)
+        first = lean.combined(60)
+        with pytest.raises(InfeasibleError, match="flow a would pin 60 B on top of 60 B"):
+            lean.combined(60)
+        first.array.fill(7)
+        assert bytes(first.view) == bytes([7]) * 60
+        first.close()
+        first.close()
+        assert ledger.now == 0
+        lean.combined(90).close()
+        assert ledger.now == 0
+
+
+def test_write_combined_memory_that_the_device_refuses_does_not_count() -> None:
+    class Refusing(HostBackend):
+        def combined(self, size: int) -> HostBuffer:
+            raise UnavailableError(f"no {size} bytes")
+
+    ledger = Ledger(100)
+    with closing(Refusing()) as device:
+        with pytest.raises(UnavailableError):
+            Budgeted(device, ledger, "a", None).combined(60)
+        assert ledger.now == 0
+
+
+def test_rings_that_go_with_their_flow_are_told_all_the_same() -> None:
+    flow = {"from": "host0", "to": ["gpu0"], "size": 4 * MIB, "strategy": "staged"}
+    flow |= {"chunk": MIB // 4, "depth": 2, "workers": 2}
+    ring, found = MIB, []
+    for most in (2 * ring, ring + ring // 2):  # both rings at once, and one after the other
+        words = {"flows": {"a": flow, "b": {**flow, "after": ["a"]}}, "budget": {"pinned": most}}
+        done = run(Plan.model_validate(words), "host", samples=2, warmup=0)
+        found.append([one.pinned_bytes for one in done.flows])
+    assert found == [[ring, ring]] * 2
 
 
 def test_a_schedule_with_more_workers_than_cores_is_refused() -> None:

@@ -158,3 +158,12 @@ def test_a_lane_that_cannot_be_made_leaves_nothing(monkeypatch: pytest.MonkeyPat
     with pytest.raises(DriverError):
         made(driver, 3, monkeypatch)
     assert (driver.alive, driver.streams) == ({}, 0)
+
+
+def test_what_a_closed_lane_had_queued_has_arrived(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver()
+    lane = made(driver, 2, monkeypatch)
+    lane.copy(1, 5, 0, 1)
+    lane.close()
+    lane.arrived(1)  # another class's flow may ask what stood in front of it
+    assert not driver.alive

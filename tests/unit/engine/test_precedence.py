@@ -176,9 +176,9 @@ class Logged(HostLane):
         self.notes.append(("issue", self.flow))
         super().copy_parts(slot, parts)
 
-    def arrive(self, slot: int, start: float, end: float) -> None:
+    def arrive(self, slot: int, start: float, end: float, error: BaseException | None) -> None:
         self.notes.append(("arrive", self.flow))
-        super().arrive(slot, start, end)
+        super().arrive(slot, start, end, error)
 
 
 class Logging(HostBackend):
