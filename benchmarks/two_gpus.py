@@ -6,7 +6,7 @@
 Every case is a plan, predicted with the calibration of this computer (the kept one; `--full` takes
 a new one) and executed. What it is held against is measured in the same run without a plan: one big
 `memcpyPeerAsync` between the GPUs with peer access, and one with it off, which the driver stages
-through the host. Without two GPUs the host backend emulates them and says so.
+through the host. Without a GPU the host backend emulates two and says so.
 
 Results go to `benchmarks/results/two-gpus-MACHINE.json`: `rows` with predicted and measured time of
 every flow, the shares of split flows, and `checks` with the figures that follow from the rows.
@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout no
 
 import planner
 from benchmarks.record import RESULTS, Clock, header, machine_label, write
+from planner.engine.calibrate import backend_name
 from planner.engine.here import here
 from planner.errors import PlannerError
 from planner.plan.schema import Plan
@@ -64,6 +65,7 @@ def main() -> int:
     options = parser.parse_args()
 
     clock = Clock(options.budget)
+    options.backend = backend_name(options.backend)
     emulated = 2 if options.backend == "host" else None
     machine = here(
         backend=options.backend, recalibrate=options.full, full=options.full, emulate_gpus=emulated
@@ -201,7 +203,11 @@ def checks(rows: list[dict[str, Any]], raw: dict[str, list[float]]) -> dict[str,
 
 
 def errors(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Of each case the measured time of its last flow as a multiple of the predicted one."""
+    """Of each case the measured time as a multiple of the predicted one.
+
+    The flows of a case start together, so its time is that of the longest one; measured and
+    predicted need not have the same one last.
+    """
     found = {}
     for row in rows:
         flows = row.get("flows", ())
