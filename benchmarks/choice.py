@@ -17,8 +17,9 @@ import contextlib
 import json
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import log2
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -26,17 +27,14 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout not installed
 
 from benchmarks.accuracy import add_machine_options, machine_to_judge, reason_of
-from benchmarks.choice_plans import plans
+from benchmarks.choice_plans import plan_of, plans, shared_file
 from benchmarks.kept_buffers import Pool
 from benchmarks.record import RESULTS, Clock, header, leave_on_sigterm, machine_label, write
 from planner.engine.backends import Backend, open_backend
 from planner.engine.execute import execute, require
 from planner.engine.measure import middle
-from planner.engine.pagecache import warm
-from planner.engine.pattern import Pattern
-from planner.engine.scratch import Scratch, folder_of
 from planner.errors import PlannerError
-from planner.machine.schema import Disk, Machine
+from planner.machine.schema import Machine
 from planner.machine.topology import Topology
 from planner.model.choose import decide
 from planner.model.classes import fitted
@@ -44,7 +42,7 @@ from planner.model.estimate import estimate
 from planner.model.need import Need
 from planner.model.needs import demands
 from planner.model.strategies import EXECUTABLE
-from planner.plan.schema import FileSource, Plan
+from planner.plan.schema import Plan
 from planner.results import Estimate, FlowSchedule
 from planner.units import format_size, format_time, parse_size
 
@@ -71,6 +69,8 @@ LEAST_S = 2.0
 KIB = 1 << 10
 SMALLEST, LARGEST = 256 * KIB, 64 << 20
 """Chunks of random shapes."""
+MOST_SLOTS = 3
+"""Of a worker, in random shapes."""
 
 
 @dataclass
@@ -176,21 +176,32 @@ class Trial:
         for entry in best:
             wanted, tries = count // len(best), 20 * count
             while wanted > 0 and tries > 0:
-                wanted -= self.add(self.reshaped(entry.schedule), "inner", limit)
+                shape = self.drawn_shape()
+                if shape is None:
+                    break
+                wanted -= self.add(self.reshaped(entry.schedule, shape), "inner", limit)
                 tries -= 1
 
-    def reshaped(self, schedule: FlowSchedule) -> FlowSchedule:
-        """The same way with a random ring within the plan's budgets."""
+    def drawn_shape(self) -> dict[str, int] | None:
+        """A random ring within the plan's budgets, `None` where the smallest has no room.
+
+        All that fit are as likely, chunks by their logarithm: the larger the range of chunks that
+        workers and slots leave, the more often they are drawn.
+        """
         need, draw = self.need, self.random
-        cores = max(1, need.cores)
-        while True:
-            chunk = int(SMALLEST * (LARGEST / SMALLEST) ** draw.random()) // (4 * KIB) * 4 * KIB
-            workers, depth = draw.randint(1, cores), draw.randint(1, 3)
-            if workers * depth * chunk <= min(need.pinned_budget, need.size):
-                break
-        shape = {"chunk_bytes": chunk, "depth": depth, "workers": workers}
+        room, cores = min(need.pinned_budget, need.size), max(1, need.cores)
+        rings = [(w, d) for w in range(1, cores + 1) for d in range(1, MOST_SLOTS + 1)]
+        ranges = [log2(max(1.0, min(LARGEST, room / (w * d)) / SMALLEST)) for w, d in rings]
+        if not any(ranges):
+            return None
+        (((workers, depth), width),) = draw.choices([*zip(rings, ranges, strict=True)], ranges)
+        chunk = int(SMALLEST * 2 ** (width * draw.random())) // (4 * KIB) * 4 * KIB
+        return {"chunk_bytes": chunk, "depth": depth, "workers": workers}
+
+    def reshaped(self, schedule: FlowSchedule, shape: Mapping[str, int]) -> FlowSchedule:
+        """The same way with this ring."""
         hops = tuple(
-            hop.model_copy(update=shape) if is_cut(hop.workers, hop.chunk_bytes, need) else hop
+            hop.model_copy(update=shape) if is_cut(hop.workers, hop.chunk_bytes, self.need) else hop
             for hop in schedule.hops
         )
         return schedule.model_copy(update={"hops": hops})
@@ -243,25 +254,6 @@ def is_cut(workers: int, chunk: int, need: Need) -> bool:
 def has_ring(schedule: FlowSchedule) -> bool:
     """Whether any hop does."""
     return any(hop.workers > 1 or hop.chunk_bytes < schedule.size_bytes for hop in schedule.hops)
-
-
-def plan_of(name: str, words: Mapping[str, Any], source: FileSource) -> Plan:
-    """The plan; what comes from a disk reads the shared file from its start."""
-    flow = dict(words)
-    if flow["from"].startswith("disk"):
-        flow["files"] = (source.model_copy(update={"size_bytes": flow["size"]}),)
-    return Plan.model_validate({"name": name, "flows": {"move": flow}})
-
-
-@contextlib.contextmanager
-def shared_file(machine: Machine, size: int) -> Iterator[FileSource]:
-    """The file of all disk plans, in the page cache; removed on every way out."""
-    disk = next(node for node in machine.nodes.values() if isinstance(node, Disk))
-    scratch = Scratch(folder_of(disk.path), "choice", size, Pattern(3))
-    with contextlib.closing(scratch):
-        source = scratch.write(sync=True)
-        warm([source])
-        yield source
 
 
 def compete(trial: Trial, inner: int, rounds: int, clock: Clock) -> None:

@@ -1,9 +1,19 @@
-"""Twenty plans of one size, each with a choice to make: routes, strategies, budgets, repeats."""
+"""Twenty plans of one size, each with a choice to make: routes, strategies, budgets, repeats.
+
+Those that read a file read one that they share.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from planner.engine.pagecache import warm
+from planner.engine.pattern import Pattern
+from planner.engine.scratch import Scratch, folder_of
+from planner.machine.schema import Disk, Machine
+from planner.plan.schema import FileSource, Plan
 
 MIB = 1 << 20
 DISK_SHARE = 0.25
@@ -42,3 +52,22 @@ def plans(size: int) -> dict[str, Mapping[str, Any]]:
         "out to pinned": {**out, **pinned},
         "out to file": {**out, "to": "disk0", "size": slow},
     }
+
+
+def plan_of(name: str, words: Mapping[str, Any], source: FileSource) -> Plan:
+    """The plan; what comes from a disk reads the shared file from its start."""
+    flow = dict(words)
+    if flow["from"].startswith("disk"):
+        flow["files"] = (source.model_copy(update={"size_bytes": flow["size"]}),)
+    return Plan.model_validate({"name": name, "flows": {"move": flow}})
+
+
+@contextlib.contextmanager
+def shared_file(machine: Machine, size: int) -> Iterator[FileSource]:
+    """The file of all disk plans, in the page cache; removed on every way out."""
+    disk = next(node for node in machine.nodes.values() if isinstance(node, Disk))
+    scratch = Scratch(folder_of(disk.path), "choice", size, Pattern(3))
+    with contextlib.closing(scratch):
+        source = scratch.write(sync=True)
+        warm([source])
+        yield source
