@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,10 @@ from planner.units import parse_size
 GB = 10**9
 TENSORS = 288
 """Of a file that is given by its size alone."""
-PIECE = 64 << 20
+PIECE = 32 << 20
+WORD = 8
+WRITERS = 8
+"""Threads that write a file: 2 GB in memory took them 0.7 s on two cores, one thread 0.9 to 1.1."""
 LENGTH = 8
 """Bytes of the header's length, little-endian, at the front of a file."""
 
@@ -82,32 +86,50 @@ def header_of(table: Table) -> bytes:
 
 
 def make(path: Path, table: Table) -> int:
-    """Write the file to the disk, and wait; returns its bytes. A file written half is removed.
+    """Write the file through the page cache and to the disk, by several threads; its bytes.
 
-    Random words with the exponent's top bit cleared: finite as bf16, no two pieces alike.
+    What stayed dirty would be written back later, beside the loads. Random words with the
+    exponent's top bit cleared: finite as bf16, no two pieces alike. A file written half is removed.
+
+    Raises
+    ------
+    InfeasibleError
+        If the disk has no room for it.
+
     """
-    generator = np.random.default_rng(7)
-    base = generator.integers(0, 1 << 64, PIECE // 8, np.uint64) & np.uint64(0xBFFFBFFFBFFFBFFF)
-    header, size = header_of(table), data_bytes(table)
+    from planner.engine.scratch import require_space  # who only reads a header does without
+
+    head, size = header_of(table), data_bytes(table)
+    front = len(head).to_bytes(LENGTH, "little") + head
+    require_space(path.parent, len(front) + size)
+    words = np.random.default_rng(7).integers(0, 1 << 64, PIECE // WORD, np.uint64)
+    noise = memoryview((words & np.uint64(0xBFFFBFFFBFFFBFFF)).view(np.uint8).data)
     try:
         with path.open("wb", buffering=0) as file:
-            file.write(len(header).to_bytes(LENGTH, "little") + header)
-            for piece, at in enumerate(range(0, size, PIECE)):
-                block = np.roll(base, 4099 * piece + 1)[: -(-min(PIECE, size - at) // 8)]
-                _write(
-                    file.fileno(), memoryview(block.view(np.uint8).data)[: min(PIECE, size - at)]
-                )
-            os.fsync(file.fileno())
+            file.write(front)
+            file.truncate(len(front) + size)
+            fd = file.fileno()
+
+            def put(at: int) -> None:
+                turned = WORD * (4099 * (at // PIECE) + 1) % PIECE
+                length = min(PIECE, size - at)
+                _write(fd, noise[turned : turned + length], len(front) + at)
+                rest = length - (PIECE - turned)
+                _write(fd, noise[: max(0, rest)], len(front) + at + PIECE - turned)
+
+            with ThreadPoolExecutor(WRITERS) as pool:
+                list(pool.map(put, range(0, size, PIECE)))
+            os.fsync(fd)
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-    return path.stat().st_size
+    return len(front) + size
 
 
-def _write(fd: int, view: memoryview) -> None:
+def _write(fd: int, view: memoryview, at: int) -> None:
     done = 0
     while done < len(view):
-        done += os.write(fd, view[done:])
+        done += os.pwrite(fd, view[done:], at + done)
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
@@ -17,19 +15,17 @@ from typing import Any
 import numpy as np
 
 import planner
-from benchmarks.checkpoints import LENGTH, Table, data_bytes, even_table, header_of
+from benchmarks.checkpoints import Table, data_bytes, even_table, make
 from benchmarks.load_controls import Controls, filling, from_file, from_memory
 from benchmarks.record import Clock, told
 from planner.engine.measure import middle
 from planner.engine.memory import HostBuffer
-from planner.engine.scratch import require_space
 from planner.engine.serving.loader import MAPPED
 from planner.units import parse_size
 
 GB = 10**9
 MANY = 100_000
 MEMORY = "memory:"
-PIECE = 32 << 20
 CHILD_S = 60.0
 """Seconds that a fresh process may take."""
 MIDDLES = (
@@ -65,30 +61,6 @@ def table_of(word: str) -> Table:
         return even_table(8 * GB, MANY)
     size = GB if word == "cold" else parse_size(word)
     return even_table(size, max(1, 32 * size // GB))
-
-
-def make(path: Path, table: Table) -> int:
-    """Write the file with random bytes through the page cache, by several threads; its bytes.
-
-    It is on the disk, too, where it lies on one: what is dirty would be written back later, beside
-    the loads.
-    """
-    head, size = header_of(table), data_bytes(table)
-    front = len(head).to_bytes(LENGTH, "little") + head
-    require_space(path.parent, len(front) + size)
-    noise = memoryview(np.random.default_rng(7).bytes(PIECE))
-    with path.open("wb", buffering=0) as file:
-        file.write(front)
-        file.truncate(len(front) + size)
-        fd = file.fileno()
-
-        def put(at: int) -> None:
-            os.pwrite(fd, noise[: min(PIECE, size - at)], len(front) + at)
-
-        with ThreadPoolExecutor(8) as pool:
-            list(pool.map(put, range(0, size, PIECE)))
-        os.fsync(fd)
-    return size
 
 
 class Case:
@@ -139,7 +111,8 @@ class Case:
                 yield lambda: self._moved(source, pool)
         else:
             table = table_of(self.word)
-            self.size, self.tensors = make(path, table), len(table)
+            self.size, self.tensors = data_bytes(table), len(table)
+            make(path, table)
             yield lambda: self._loaded(path, list(table)[-1], pool)
 
     def _loaded(self, path: Path, last: str, pool: planner.Loader) -> dict[str, Any]:
@@ -223,7 +196,8 @@ def _first_use(found: planner.TensorMap, name: str) -> float:
 
 def cold(path: Path, options: argparse.Namespace) -> dict[str, Any]:
     """The first load of a fresh process, and its second."""
-    size = make(path, table_of("cold"))
+    table = table_of("cold")
+    make(path, table)
     command = [sys.executable, "-c", CHILD, str(path), f"cuda:{options.gpu}", options.backend]
     rounds = []
     try:
@@ -239,4 +213,4 @@ def cold(path: Path, options: argparse.Namespace) -> dict[str, Any]:
     finally:
         path.unlink()
     middles = {key: middle([row[key] for row in rounds]) for key in rounds[0]}
-    return {"case": "cold", "size_bytes": size, **middles, "rounds": rounds}
+    return {"case": "cold", "size_bytes": data_bytes(table), **middles, "rounds": rounds}

@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout no
 from benchmarks.checkpoints import Entry, read_header
 from benchmarks.peer_loaders import Load, find
 from benchmarks.pinned_watch import PinnedWatch
+from benchmarks.record import told
 
 CHECKED = 5
 """Tensors of each load that are compared with the file, first and last among them."""
@@ -56,11 +57,6 @@ def main() -> int:
             answer(failed=told(error))
             gc.collect()
     return 0
-
-
-def told(error: Exception) -> str:
-    """An error in one line."""
-    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 class Count:

@@ -39,7 +39,6 @@ from benchmarks.record import RESULTS, Clock, gpu_word, header, leave_on_sigterm
 from planner.engine import pagecache
 from planner.engine.here import here
 from planner.engine.room import free_memory
-from planner.engine.scratch import require_space
 from planner.errors import PlannerError
 from planner.machine.discover_gpus import read_gpus
 from planner.machine.schema import Machine, Ram
@@ -120,7 +119,7 @@ class Contest:
             reason = reason or found.get("failed", "") or found["pinned_reason"]
             if not reason and found["pinned_bytes"] != CANARY_PINNED:
                 reason = f"it counted {found['pinned_bytes']} bytes of {CANARY_PINNED}"
-        except (RuntimeError, OSError) as error:
+        except (RuntimeError, OSError, PlannerError) as error:
             reason = str(error)
         self.body["pinned_watch"] = reason or "counts right"
         if reason:
@@ -239,7 +238,6 @@ class Contest:
             self.save()
             return
         try:
-            require_space(place, size)
             make(path, table)
             for cache in wanted:
                 if self.clock.left() < START_S * self.options.scale:

@@ -1,4 +1,7 @@
-"""What every result of a benchmark carries, and how it is kept: where, when, by which command."""
+"""What every result of a benchmark carries, and how it is kept: where, when, by which command.
+
+It imports little: a process of another project's loader uses it, too.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,12 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.engine.measure import middle, quantile
-from planner.machine.schema import Hbm, Machine
+
+if TYPE_CHECKING:
+    from planner.machine.schema import Machine
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -86,6 +91,8 @@ def machine_label(machine: Machine) -> str:
     >>> machine_label(load_machine("h200-sxm-2"))
     'h200-2'
     """
+    from planner.machine.schema import Hbm
+
     gpus = sum(isinstance(node, Hbm) for node in machine.nodes.values())
     if machine.emulated or not gpus:
         return "host" if gpus < 2 else f"host-{gpus}"

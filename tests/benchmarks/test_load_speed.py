@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.checkpoints import even_table
-from benchmarks.load_cases import Case, cold, make
+from benchmarks.checkpoints import even_table, make
+from benchmarks.load_cases import Case, cold
 from benchmarks.load_controls import Controls, filling, from_file, from_memory
 from benchmarks.load_speed import Bench, line, place_for
 from benchmarks.record import Clock

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import checkpoints
 from benchmarks.checkpoints import (
     data_bytes,
     even_table,
@@ -19,7 +22,7 @@ from benchmarks.checkpoints import (
     tables,
 )
 from benchmarks.peer_loaders import LOADERS, Setting, chosen_loaders, find
-from benchmarks.peer_process import Child, unpack
+from benchmarks.peer_process import ROOT, Child, unpack
 from benchmarks.peer_rows import Entrant, leading, standings, waves
 from benchmarks.peers import prepare
 from planner.plan import safetensors
@@ -46,6 +49,41 @@ def test_a_made_file_says_what_it_holds(tmp_path: Path) -> None:
     words = path.read_bytes()[start:]
     assert max(words[1::2]) & 0x40 == 0
     assert len(set(words)) > 100
+
+
+def test_no_two_pieces_of_a_made_file_are_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    piece = 64 << 10
+    monkeypatch.setattr(checkpoints, "PIECE", piece)
+    path = tmp_path / "model.safetensors"
+    table = even_table(10 * piece + 1000, 1)
+    make(path, table)
+    data = path.read_bytes()[8 + len(header_of(table)) :]
+    pieces = [data[at : at + piece] for at in range(0, len(data), piece)]
+    assert [len(one) for one in pieces] == [piece] * 10 + [data_bytes(table) - 10 * piece]
+    # Every one is the same noise, turned: as many of each byte, in another order.
+    assert len({bytes(sorted(one)) for one in pieces[:10]}) == 1
+    assert len(set(pieces)) == 11
+    assert not any(data[at : at + 4096].count(0) == 4096 for at in range(0, len(data) - 4096, 4096))
+
+
+def test_a_file_that_cannot_be_finished_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_fd: int, _view: memoryview, at: int) -> None:
+        raise OSError(errno.ENOSPC, f"no space at {at}")
+
+    monkeypatch.setattr(checkpoints, "_write", full)
+    with pytest.raises(OSError, match="no space at"):
+        make(tmp_path / "model.safetensors", even_table(100_000, 2))
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_process_of_a_loader_is_without_the_libraries_of_this_project() -> None:
+    script = "import benchmarks.peer_child, sys; print('pydantic' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, cwd=ROOT, check=True)
+    assert done.stdout.strip() == b"False"
 
 
 def test_sizes_and_names_become_tables() -> None:
