@@ -16,7 +16,7 @@ import numpy as np
 
 import planner
 from benchmarks.checkpoints import Table, data_bytes, even_table, make
-from benchmarks.load_controls import Controls, filling, from_file, from_memory
+from benchmarks.load_controls import PYTHON, Controls, filling, from_memory, reading
 from benchmarks.record import Clock, told
 from planner.engine.measure import middle
 from planner.engine.memory import HostBuffer
@@ -124,9 +124,9 @@ class Case:
         report = found.report
         if MAPPED in report.notes:
             row["stage_s"] = self.controls.registering(path, report.schedule.chunk_bytes)
+            row["stage_by"] = PYTHON
         else:
-            with from_file(path) as take:
-                row["stage_s"] = filling(self.size, report.schedule, take)
+            row["stage_by"], row["stage_s"] = reading(path, self.size, report.schedule)
         return row | _about(report)
 
     def _moved(self, source: HostBuffer, pool: planner.Loader) -> dict[str, Any]:
@@ -136,6 +136,7 @@ class Case:
         report = pool.transfer(source.array, target).result()
         row: dict[str, Any] = {"load_s": perf_counter() - start, "tensor_s": 0.0}
         row["stage_s"] = filling(self.size, report.schedule, from_memory(source))
+        row["stage_by"] = PYTHON
         del target
         self._empty_pools()
         return row | _about(report)

@@ -2,15 +2,16 @@
 
 A load can be no faster than the slower of its two stages. One is the copy into the GPU; the other
 brings the bytes to where the copy takes them from: workers read the file, or copy memory, into
-their slots, or one thread registers the file's pages region by region. Each is measured alone, by
-the threads, the chunk and the slots that the load has used.
+their slots, or one thread registers the file's pages region by region. Each is measured alone, with
+the workers, the chunk and the slots that the load has used, and by the same threads: files are read
+by those of the C library where loads are (`planner.native`), else by threads of Python.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -20,14 +21,23 @@ from typing import Final
 
 import numpy as np
 
+from planner.engine import aio
+from planner.engine.aio import Read, Reads
 from planner.engine.backends.base import Backend, Engine, Lane
+from planner.engine.dispatch import Dispatcher
 from planner.engine.memory import PAGE, HostBuffer, Mapping, round_up
 from planner.engine.serving.shape import Shape
+from planner.engine.waits import Stop
+from planner.native import native
 
 PINNED: Final = 1 << 30
 """Bytes of the memory that the big copy comes out of, over and over."""
 SHIFT: Final = 8
 """Bytes that a copy is shifted by: the data of a file begins at a multiple of eight."""
+
+LIBRARY: Final = "the C library's threads"
+PYTHON: Final = "threads of Python"
+"""By whom a stage is done."""
 
 Take = Callable[[memoryview, int], None]
 """`take(slot, at)` fills the slot with the bytes from `at`."""
@@ -102,6 +112,70 @@ class Controls:
         self.backend.release(self.target)
         self.backend.close()
         self.memory.close()
+
+
+def reading(path: Path, size: int, shape: Shape) -> tuple[str, float]:
+    """By whom a load of this shape has a file read, and seconds to read so many bytes likewise."""
+    cores = len(os.sched_getaffinity(0))
+    if native(shape.workers, shape.chunk_bytes, cores) and aio.usable():
+        return LIBRARY, handing(path, size, shape)
+    with from_file(path) as take:
+        return PYTHON, filling(size, shape, take)
+
+
+def handing(path: Path, size: int, shape: Shape) -> float:
+    """Seconds in which the C library's threads read a file's bytes into a shape's slots.
+
+    One thread hands chunks on, as in a load; there are no copies, so what was read is done with.
+    """
+    workers, depth, chunk = shape.workers, shape.depth, shape.chunk_bytes
+    with (
+        contextlib.closing(HostBuffer(workers * depth * chunk)) as ring,
+        path.open("rb", buffering=0) as file,
+    ):
+        ring.touch(workers)
+        parts = [(at, min(chunk, size - at)) for at in range(0, size, chunk)]
+        slots = range(ring.address, ring.address + ring.size, chunk)
+        members = [
+            _Reader(file.fileno(), slots[k * depth : (k + 1) * depth], parts)
+            for k in range(workers)
+        ]
+        reads = Reads(workers, depth)
+
+        def run(chunks: int) -> None:
+            Dispatcher(members, depth, iter(range(chunks)), reads, Stop()).run()
+
+        run(min(workers, len(parts)))  # the threads are up, as behind the first load
+        start = perf_counter()
+        run(len(parts))
+        return perf_counter() - start
+
+
+class _Reader:
+    """A worker of `handing`: its slots' addresses, and every chunk's (offset, size)."""
+
+    codes: Sequence[int] = ()
+
+    def __init__(self, fd: int, slots: Sequence[int], parts: Sequence[tuple[int, int]]) -> None:
+        self._fd, self._slots, self._parts = fd, slots, parts
+
+    def ask(self, slot: int, chunk: int) -> Read:
+        at, size = self._parts[chunk]
+        return Read(self._fd, self._slots[slot], size, at)
+
+    def take(self, _slot: int, chunk: int, done: int) -> None:
+        at, size = self._parts[chunk]
+        if done != size:
+            raise OSError(f"a short read at byte {at}")
+
+    def hand_on(self, _slot: int, _chunk: int, _code: int) -> None:
+        """Nothing: there are no codes."""
+
+    def landed(self, _slot: int) -> bool:
+        return True
+
+    def wait(self, _slot: int) -> None:
+        """Nothing is on its way out of a slot."""
 
 
 def filling(size: int, shape: Shape, take: Take) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,11 +14,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks import load_controls
 from benchmarks.checkpoints import even_table, make
 from benchmarks.load_cases import Case, cold
-from benchmarks.load_controls import Controls, filling, from_file, from_memory
+from benchmarks.load_controls import (
+    LIBRARY,
+    PYTHON,
+    Controls,
+    filling,
+    from_file,
+    from_memory,
+    handing,
+    reading,
+)
 from benchmarks.load_speed import Bench, line, place_for
 from benchmarks.record import Clock
+from planner.engine import aio
 from planner.engine.backends.host import HostBackend
 from planner.engine.memory import HostBuffer
 from planner.engine.serving.shape import Shape
@@ -86,6 +98,57 @@ def test_the_takes_read_a_file_and_copy_memory(tmp_path: Path) -> None:
         assert slot == source[4097:5097]
 
 
+@pytest.mark.skipif(not aio.usable(), reason="the C library has no such reads")
+def test_the_stage_reads_as_the_load_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = 21 * 64 * KIB + 7
+    path = tmp_path / "file"
+    path.write_bytes(np.random.default_rng(3).bytes(size))
+    asked: list[tuple[int, int, int]] = []
+    begin = aio.Reads.begin
+
+    def noted(self: aio.Reads, worker: int, slot: int, read: aio.Read) -> None:
+        asked.append((worker, read.offset, read.size))
+        begin(self, worker, slot, read)
+
+    monkeypatch.setattr(aio.Reads, "begin", noted)
+    monkeypatch.setattr("planner.native.LEAST_CHUNK", 64 * KIB)
+    for cores, workers, by in ((4, 3, LIBRARY), (3, 3, PYTHON), (3, 8, LIBRARY), (8, 2, PYTHON)):
+        monkeypatch.setattr("os.sched_getaffinity", lambda _pid, n=cores: set(range(n)))
+        asked.clear()
+        how, seconds = reading(path, size, Shape(workers, 2, 64 * KIB))
+        assert (how, seconds > 0) == (by, True), (cores, workers)
+        if by == PYTHON:
+            assert not asked
+            continue
+        # One chunk of each worker comes before the clock starts; then the whole file, once.
+        timed = sorted(asked[workers:], key=lambda one: one[1])
+        assert [(at, length) for _, at, length in timed] == [
+            (at, min(64 * KIB, size - at)) for at in range(0, size, 64 * KIB)
+        ]
+        assert {worker for worker, _, _ in timed} == set(range(workers))
+
+
+@pytest.mark.skipif(not aio.usable(), reason="the C library has no such reads")
+def test_every_byte_lies_in_the_slot_that_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = np.random.default_rng(3).bytes(SIZE)
+    (tmp_path / "file").write_bytes(source)
+    found: dict[int, bytes] = {}
+    take = load_controls._Reader.take
+
+    def look(self: Any, slot: int, chunk: int, done: int) -> None:
+        at, size = self._parts[chunk]
+        found[at] = ctypes.string_at(self._slots[slot], size)
+        take(self, slot, chunk, done)
+
+    monkeypatch.setattr(load_controls._Reader, "take", look)
+    assert handing(tmp_path / "file", SIZE, SHAPE) > 0
+    assert b"".join(found[at] for at in sorted(found)) == source
+    with pytest.raises(OSError, match="a short read at byte"):
+        handing(tmp_path / "file", SIZE + 1, SHAPE)
+
+
 def test_a_file_is_registered_whole_and_given_back(
     tmp_path: Path, controls: Controls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +180,7 @@ def test_a_case_has_its_rounds_and_both_shares(
     assert row["share_of_copy"] == pytest.approx(row["copy_s"] / row["load_s"])
     slowest = max(row["copy_s"], row["stage_s"])
     assert row["share_of_ceiling"] == pytest.approx(slowest / row["load_s"])
+    assert {one["stage_by"] for one in row["rounds"]} <= {LIBRARY, PYTHON}
     assert "of the ceiling" in line(row)
     assert not (tmp_path / "f").exists()
 
