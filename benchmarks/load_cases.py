@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -28,6 +29,13 @@ MANY = 100_000
 MEMORY = "memory:"
 CHILD_S = 60.0
 """Seconds that a fresh process may take."""
+PAUSE_S = 1.0
+"""Seconds between what a round has given back and the next round's copy and load. The driver seems
+to clean up behind a release, 1.6 ms for each GB on an H200, and whatever runs meanwhile is slower:
+this leaves it ten times what 64 GB take. A program that loads a model has not given back as much a
+moment before."""
+REST_S = 0.1
+"""Seconds between the copy and the load, so that both begin while nothing runs."""
 MIDDLES = (
     "copy_s",
     "stage_s",
@@ -85,7 +93,7 @@ class Case:
                     begun = clock.spent()
                     if turn and clock.left() < longest:
                         break
-                    self.rows.append(self._round(once))
+                    self.rows.append(self._round(once, clock))
                     longest = max(longest, clock.spent() - begun)
                     save(self.row())
                 made, released = self.controls.allocate(self.size)  # behind the loads
@@ -98,8 +106,13 @@ class Case:
             path.unlink(missing_ok=True)
         return self.row()
 
-    def _round(self, once: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        return {"copy_s": self.controls.copy(self.size)} | once()
+    def _round(self, once: Callable[[], dict[str, Any]], clock: Clock) -> dict[str, Any]:
+        """The copy, then the load and its stage, each behind a pause that the clock allows."""
+        pause = self.options.pause
+        time.sleep(max(0.0, min(pause, clock.left())))
+        row = {"copy_s": self.controls.copy(self.size)}
+        time.sleep(max(0.0, min(pause, REST_S, clock.left())))
+        return row | once()
 
     @contextlib.contextmanager
     def _ready(self, path: Path, pool: planner.Loader) -> Iterator[Callable[[], dict[str, Any]]]:
@@ -116,12 +129,18 @@ class Case:
             yield lambda: self._loaded(path, list(table)[-1], pool)
 
     def _loaded(self, path: Path, last: str, pool: planner.Loader) -> dict[str, Any]:
-        """A load of the file, and the stage that brings the file's bytes."""
+        """A load of the file, and, once its memory is given back, the stage that brings the bytes.
+
+        The stage takes nothing of the GPU's memory, so it fills the time behind the release.
+        """
+        row: dict[str, Any] = {"since_release_s": self.controls.since_release()}
         start = perf_counter()
         found = pool.load(path, self.options.gpu, cache=self.options.cache)
-        row: dict[str, Any] = {"load_s": perf_counter() - start}
+        row["load_s"] = perf_counter() - start
         row["tensor_s"] = _first_use(found, last)
         report = found.report
+        del found
+        self._give_back()
         if MAPPED in report.notes:
             row["stage_s"] = self.controls.registering(path, report.schedule.chunk_bytes)
             row["stage_by"] = PYTHON
@@ -130,15 +149,16 @@ class Case:
         return row | _about(report)
 
     def _moved(self, source: HostBuffer, pool: planner.Loader) -> dict[str, Any]:
-        """The memory brought into the GPU, and the stage that copies it."""
+        """The memory brought into the GPU, and likewise the stage that copies it."""
+        row: dict[str, Any] = {"since_release_s": self.controls.since_release()}
         start = perf_counter()
         target = self._target()
         report = pool.transfer(source.array, target).result()
-        row: dict[str, Any] = {"load_s": perf_counter() - start, "tensor_s": 0.0}
+        row |= {"load_s": perf_counter() - start, "tensor_s": 0.0}
+        del target
+        self._give_back()
         row["stage_s"] = filling(self.size, report.schedule, from_memory(source))
         row["stage_by"] = PYTHON
-        del target
-        self._empty_pools()
         return row | _about(report)
 
     def _target(self) -> Any:
@@ -150,11 +170,13 @@ class Case:
         with cupy.cuda.Device(self.options.gpu):
             return cupy.empty(self.size, cupy.uint8)
 
-    def _empty_pools(self) -> None:
+    def _give_back(self) -> None:
+        """What a load had goes back to the driver, that which CuPy keeps, too; noted when."""
         if "cupy" in sys.modules and self.options.backend == "cuda":
             cupy = sys.modules["cupy"]
             with cupy.cuda.Device(self.options.gpu):
                 cupy.get_default_memory_pool().free_all_blocks()
+        self.controls.note_release()
 
     def row(self) -> dict[str, Any]:
         """As it is written down; without a round only what it is."""

@@ -47,7 +47,8 @@ class Controls:
     """A big copy and an allocation, of the GPU that the loads go to.
 
     The copy goes to memory that stays: a control that gives 8 GB back right before each load would
-    have the driver clean up beside it.
+    have the driver clean up beside it. For the same reason it is noted here when memory of the GPU
+    was last given back.
     """
 
     def __init__(self, backend: Backend, gpu: int) -> None:
@@ -58,6 +59,15 @@ class Controls:
         backend.register(self.memory.address, self.memory.size)
         self.target = backend.allocate(gpu, PINNED + SHIFT)
         self.lane: Lane = backend.lane(Engine("h2d", gpu), 1)
+        self._released: float | None = None
+
+    def note_release(self) -> None:
+        """Memory of the GPU was given back."""
+        self._released = perf_counter()
+
+    def since_release(self) -> float | None:
+        """Seconds since memory of the GPU was given back, `None` if none was yet."""
+        return None if self._released is None else perf_counter() - self._released
 
     def copy(self, size: int) -> float:
         """Seconds of a copy of so many bytes."""
@@ -88,7 +98,9 @@ class Controls:
         buffer = self.backend.allocate(self.gpu, size)
         made = perf_counter()
         self.backend.release(buffer)
-        return made - start, perf_counter() - made
+        released = perf_counter() - made
+        self.note_release()
+        return made - start, released
 
     def registering(self, path: Path, region: int) -> float:
         """Seconds to register a cached file's pages, region by region, without a copy."""

@@ -4,12 +4,15 @@
 
 Cases: a size (a file of 32 tensors a GB), `100k` (8 GB in 100,000 tensors), `memory:8GB` (as many
 bytes of ordinary memory, by `planner.transfer`) and `cold` (1 GB, the first load of a fresh
-process). Each round times, one after the other, one big copy out of registered memory, an
-allocation of as many bytes, the stage before the copies alone (`load_controls.py`), and a load with
-all that belongs to it: the destination's allocation, the copies, the header, the first tensor.
-`share_of_copy` is the big copy over the load, `share_of_ceiling` the slower of the two stages over
-it. `--budget` and `--cores` bound the pool, `--seconds` the whole program. What a round has made is
-dropped before the next, as a program that swaps models does.
+process). Each round times, one after the other, one big copy out of registered memory, a load with
+all that belongs to it (the destination's allocation, the copies, the header, the first tensor), and
+the stage before the copies alone (`load_controls.py`); an allocation of as many bytes is timed
+behind the rounds. `share_of_copy` is the big copy over the load, `share_of_ceiling` the slower of
+the two stages over it. `--budget` and `--cores` bound the pool, `--seconds` the whole program.
+
+What a load has made is given back right behind its last use, and `--pause` seconds pass before the
+next copy and load (`load_cases.PAUSE_S` says why); each round has in `since_release_s` the seconds
+between the last release of GPU memory and its load.
 
 Results go to `benchmarks/results/load_speed-MACHINE.json`, round by round; a case that fails is a
 row with its reason.
@@ -30,7 +33,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout not installed
 
 from benchmarks.checkpoints import data_bytes
-from benchmarks.load_cases import MEMORY, Case, cold, table_of
+from benchmarks.load_cases import MEMORY, PAUSE_S, Case, cold, table_of
 from benchmarks.load_controls import Controls
 from benchmarks.record import RESULTS, Clock, gpu_word, header, leave_on_sigterm, told, write
 from planner.engine.scratch import require_space
@@ -79,8 +82,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--cache", choices=("auto", "warm"), default="auto")
     parser.add_argument("--budget", default=None, help="most pinned memory, like 128MiB")
     parser.add_argument("--cores", type=int, default=None, help="only so many cores")
+    parser.add_argument("--pause", type=float, default=None, help="seconds before copy and load")
     parser.add_argument("-o", "--output", type=Path, default=None)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.pause is None:  # no driver cleans up where host memory stands in
+        options.pause = PAUSE_S if options.backend == "cuda" else 0.0
+    return options
 
 
 def place_for(folder: Path, word: str) -> Path:
@@ -103,7 +110,7 @@ class Bench:
         self.body = header()
         self.rows: list[dict[str, Any]] = []
         self.out: Path | None = options.output
-        more = {"cores_used": options.cores, "budget": options.budget}
+        more = {"cores_used": options.cores, "budget": options.budget, "pause_s": options.pause}
         self.body |= more | {"folder": str(options.folder)}
 
     def save(self, more: dict[str, Any] | None = None) -> None:

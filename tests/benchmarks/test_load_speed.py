@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import ctypes
 import json
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import load_controls
+import planner
+from benchmarks import load_cases, load_controls
 from benchmarks.checkpoints import even_table, make
 from benchmarks.load_cases import Case, cold
 from benchmarks.load_controls import (
@@ -56,6 +58,7 @@ def options(tmp_path: Path) -> argparse.Namespace:
         folder=tmp_path,
         gpu=0,
         output=tmp_path / "out.json",
+        pause=0.0,
         rounds=2,
     )
 
@@ -185,6 +188,88 @@ def test_a_case_has_its_rounds_and_both_shares(
     assert not (tmp_path / "f").exists()
 
 
+@pytest.mark.parametrize("word", ["300KB", "memory:300KB"])
+def test_a_load_comes_a_pause_behind_the_last_release(
+    word: str,
+    tmp_path: Path,
+    controls: Controls,
+    options: argparse.Namespace,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    order: list[str | float] = []
+    now = [100.0]
+
+    def sleep(seconds: float) -> None:
+        order.append(seconds)
+        now[0] += seconds
+
+    def step(owner: Any, name: str, called: str = "") -> None:
+        do = getattr(owner, name)
+
+        def noted(*given: Any, **more: Any) -> Any:
+            order.append(called or name)
+            return do(*given, **more)
+
+        monkeypatch.setattr(owner, name, noted)
+
+    monkeypatch.setattr("benchmarks.load_cases.time.sleep", sleep)
+    # Only pauses take time here, so what is told is their sum.
+    monkeypatch.setattr("benchmarks.load_controls.perf_counter", lambda: now[0])
+    step(Controls, "copy")
+    step(planner.Loader, "load")
+    step(planner.Loader, "transfer", "load")
+    step(Controls, "note_release", "release")
+    step(load_cases, "reading", "stage")
+    step(load_cases, "filling", "stage")
+    monkeypatch.setattr(Case, "row", lambda self: {"rounds": self.rows})
+    options.pause = 2.0
+    rows = Case(word, options, controls).run(tmp_path / "f", Clock(None), forget)["rounds"]
+    each = [2.0, "copy", load_cases.REST_S, "load", "release", "stage"]
+    assert order == [*each, *each, "release"]  # the last is that of the allocation
+    assert [row["since_release_s"] for row in rows] == [
+        None,
+        pytest.approx(2.0 + load_cases.REST_S),
+    ]
+
+
+def test_what_a_load_has_made_is_gone_before_its_stage(
+    tmp_path: Path,
+    controls: Controls,
+    options: argparse.Namespace,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[weakref.ref[planner.TensorMap]] = []
+    load = planner.Loader.load
+
+    def noted(*given: Any, **more: Any) -> planner.TensorMap:
+        found = load(*given, **more)
+        made.append(weakref.ref(found))
+        return found
+
+    monkeypatch.setattr(planner.Loader, "load", noted)
+    alive: list[int] = []
+    release = Controls.note_release
+
+    def look(self: Controls) -> None:
+        alive.append(sum(one() is not None for one in made))
+        release(self)
+
+    monkeypatch.setattr(Controls, "note_release", look)
+    Case("300KB", options, controls).run(tmp_path / "f", Clock(None), forget)
+    assert len(made) == 2
+    assert alive == [0, 0, 0]
+
+
+def test_pauses_end_with_the_time_of_the_run(
+    tmp_path: Path, controls: Controls, options: argparse.Namespace
+) -> None:
+    options.pause = 60.0
+    clock = Clock(0.3)
+    row = Case("300KB", options, controls).run(tmp_path / "f", clock, forget)
+    assert len(row["rounds"]) == 1
+    assert 0.3 <= clock.spent() < 10
+
+
 def test_a_budget_that_is_spent_leaves_one_round(
     tmp_path: Path, controls: Controls, options: argparse.Namespace
 ) -> None:
@@ -201,7 +286,7 @@ def test_a_failing_case_is_a_reason_and_the_others_go_on(
         bench.case(word, lambda path, case=case: case.run(path, bench.clock, forget))  # type: ignore[misc]
     broken = Case("300KB", options, controls)
     turns = iter([{"copy_s": 1.0}])
-    monkeypatch.setattr(broken, "_round", lambda _once: next(turns))
+    monkeypatch.setattr(broken, "_round", lambda *_: next(turns))
     monkeypatch.setattr(broken, "row", lambda: {"case": "300KB"})
     bench.case("300KB", lambda path: broken.run(path, bench.clock, forget))
     rows = json.loads((tmp_path / "out.json").read_text())["cases"]
