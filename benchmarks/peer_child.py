@@ -5,7 +5,7 @@
 `peers.py` starts it. Library, CUDA context and compiled helpers are there before the first answer
 (`ready`), so no load pays for them. A load's clock runs until every tensor can be used: it stops
 after a device synchronisation. LIBRARY is the callback that counts pinned memory, from the start of
-the process to the end of the first load.
+the process to the end of the first load; times of such a process hold what the counting takes.
 """
 
 from __future__ import annotations

@@ -20,6 +20,25 @@ LIKE_OTHERS = "every view made"
 """The setting of the project that, like the others, makes all tensors within the time."""
 
 
+@dataclass(frozen=True)
+class Peak:
+    """The most memory that was pinned at once in a load: bytes, or the reason why they are unknown.
+
+    `cache` is the state of the file that was loaded.
+    """
+
+    bytes: int | None = None
+    reason: str = ""
+    cache: str | None = None
+
+    @classmethod
+    def of(cls, found: dict[str, Any], cache: str) -> Peak:
+        """From what a watched process said of its load."""
+        if "failed" in found:
+            return cls(None, f"while it was counted {found['failed']}", cache)
+        return cls(found["pinned_bytes"], found["pinned_reason"], cache)
+
+
 @dataclass
 class Entrant:
     """A loader in one job: its process, and what it measured."""
@@ -27,8 +46,7 @@ class Entrant:
     setting: Setting
     child: Child | Nobody
     seconds: list[float] = field(default_factory=list)
-    pinned: int | None = None
-    pinned_reason: str = ""
+    peak: Peak = field(default_factory=Peak)
     verified: bool = True
     reason: str = ""
     states: set[str] = field(default_factory=set)
@@ -64,8 +82,6 @@ class Entrant:
         if "failed" in found:
             self.reason = found["failed"]
             return
-        if not self.seconds:
-            self.pinned, self.pinned_reason = found["pinned_bytes"], found["pinned_reason"]
         if self.again:
             self.again = False
         else:
@@ -90,8 +106,9 @@ class Entrant:
             "first_s": self.seconds[0] if self.seconds else None,
             "samples_s": self.seconds,
             "rate_bytes_per_s": size / median if median else None,
-            "peak_pinned_bytes": self.pinned,
-            "pinned_reason": self.pinned_reason,
+            "peak_pinned_bytes": self.peak.bytes,
+            "pinned_cache": self.peak.cache,
+            "pinned_reason": self.peak.reason,
             "verified": self.verified if self.seconds else None,
             "reason": self.reason,
         }

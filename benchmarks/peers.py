@@ -9,9 +9,10 @@ at a time, this project among them every time. The CUDA
 context stands before the clock starts; the clock stops after a device synchronisation with every
 tensor usable. A cold file was synced and dropped from the page cache before each load, and the
 cache was asked (mincore); on a virtual machine its host may still hold the bytes. Some tensors of
-each load are compared with the file. Peak pinned memory is what the driver was asked for up to the
-end of the first load (`pinned_watch.py`). A loader that is absent, fails or hangs is a row with its
-reason; what the budget leaves out is told under `left_out`.
+each load are compared with the file. Peak pinned memory is what the driver is asked for in a load
+by another process, behind the timed ones: to watch the driver's calls (`pinned_watch.py`) costs
+time. A loader that is absent, fails or hangs is a row with its reason; what the budget leaves out
+is told under `left_out`.
 
 `--sizes` takes sizes (288 equal tensors), `7b` (the 291 tensors of Llama-2-7B) and `100k` (100,000
 tensors in 8 GB). Results go to `benchmarks/results/peers-MACHINE.json`, load by load.
@@ -32,8 +33,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout no
 
 from benchmarks.checkpoints import Table, data_bytes, even_table, make, tables
 from benchmarks.peer_loaders import Cache, Setting, chosen_loaders, find
-from benchmarks.peer_process import SIGNAL, Child, Nobody, all_ready, close_all, unpack
-from benchmarks.peer_rows import Entrant, leading, show, show_standings, standings, waves
+from benchmarks.peer_process import Child, Nobody, all_ready, close_all, unpack
+from benchmarks.peer_rows import Entrant, Peak, leading, show, show_standings, standings, waves
 from benchmarks.pinned_watch import build
 from benchmarks.record import RESULTS, Clock, gpu_word, header, leave_on_sigterm, write
 from planner.engine import pagecache
@@ -95,8 +96,9 @@ class Contest:
         self.watch: Path | None = None
         self._absent: dict[tuple[str, str], str] = {}
         self._paces: dict[tuple[str, str, Cache], float] = {}
+        self._peaks: dict[tuple[str, str, str], Peak] = {}
 
-    def start(self, setting: Setting, *, watched: bool = True) -> Child:
+    def start(self, setting: Setting, *, watched: bool = False) -> Child:
         """A loader's process; it is not ready yet."""
         site = [self.newer, *self.site] if setting.newer and self.newer else self.site
         options, watch = self.options, self.watch if watched else None
@@ -110,7 +112,7 @@ class Contest:
         try:
             self.watch = build(folder)
             make(path, even_table(2**20, 2))
-            child = self.start(find(*CANARY))
+            child = self.start(find(*CANARY), watched=True)
             try:
                 reason = child.ready(left=self.clock.left())
                 found = {} if reason else child.load(path)
@@ -171,6 +173,7 @@ class Contest:
                         self.save([e.row(name, size, tensors, cache) for e in entrants])
             finally:
                 close_all(entrant.child for entrant in wave)
+        self._count(name, path, entrants, cache)
         rows = [entrant.row(name, size, tensors, cache) for entrant in entrants]
         self.rows += rows
         for entrant in entrants:
@@ -208,20 +211,38 @@ class Contest:
         found = entrant.child.load(path, max(1.0, self.clock.left()))
         if "failed" in found and self.clock.left() <= 0:
             found["failed"] = f"{SPENT} ({found['failed']})"
-        elif first and self.watch and SIGNAL in found.get("failed", ""):
-            # It may have been the counting: the load should not be lost to it.
-            found = self._unwatched(entrant, path, found["failed"])
         entrant.took(found)
 
-    def _unwatched(self, entrant: Entrant, path: Path, why: str) -> dict[str, Any]:
-        """The load in a new process, in which nothing is counted."""
-        close_all([entrant.child])
-        entrant.child = child = self.start(entrant.setting, watched=False)
-        reason = child.ready(left=self.clock.left())
-        if reason:
-            return {"failed": reason}
-        found = child.load(path, max(1.0, self.clock.left()))
-        return found | {"pinned_reason": f"while it was counted {why}"}
+    def _count(self, name: str, path: Path, entrants: Sequence[Entrant], cache: Cache) -> None:
+        """The pinned memory of those that have loaded the file, once for all its states."""
+        loaded = [entrant for entrant in entrants if entrant.seconds and not entrant.reason]
+        new = [entrant for entrant in loaded if (*entrant.names, name) not in self._peaks]
+        for at in range(0, len(new) if self.watch else 0, MOST):
+            group = new[at : at + MOST]
+            for entrant, peak in zip(group, self._watched(group, path, cache), strict=True):
+                self._peaks[(*entrant.names, name)] = peak
+        for entrant in entrants:
+            entrant.peak = self._peaks.get((*entrant.names, name), Peak())
+
+    def _watched(self, group: Sequence[Entrant], path: Path, cache: Cache) -> list[Peak]:
+        """One load by each, in new processes, which pay for being watched and end behind it."""
+        if self.clock.left() < START_S * self.options.scale:
+            return [Peak(reason=SPENT)] * len(group)
+        children: list[Child] = []
+        peaks: list[Peak] = []
+        try:
+            children.extend(self.start(entrant.setting, watched=True) for entrant in group)
+            reasons = all_ready(children, self.clock.left)
+            for entrant, child, reason in zip(group, children, reasons, strict=True):
+                left = self.clock.left()
+                if reason or left <= max(entrant.seconds):
+                    peaks.append(Peak(reason=reason or SPENT))
+                    continue
+                state = prepare(path, cache)
+                peaks.append(Peak.of(child.load(path, max(1.0, left)), state))
+        finally:
+            close_all(children)
+        return peaks
 
     def file(self, name: str, place: Path, table: Table) -> None:
         """All jobs of one file, which is made for them and removed."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from benchmarks import peer_process, peers
 from benchmarks.checkpoints import even_table, make
-from benchmarks.peer_loaders import Setting, find
+from benchmarks.peer_loaders import LOADERS, Setting, find
 from benchmarks.peer_process import Child, close_all
 from benchmarks.peers import SPENT, Contest
 from benchmarks.record import Clock
@@ -22,12 +24,18 @@ from tests.helpers.machines import one_gpu
 TORCH = """
 import numpy
 class Tensor:
+    def __init__(self, words=b"", shape=()): self.words, self.shape = words, shape
     def add_(self, _n): pass
+    def detach(self): return self
+    cpu = contiguous = numpy = detach
+    def view(self, _kind): return self
+    def tobytes(self): return self.words
 uint8 = numpy.uint8
 def ones(_n, device=None): return Tensor()
 """
 LOADER = """
-import os, sys, time
+import os, sys, time, torch
+from benchmarks.checkpoints import read_header
 class SafetensorsStreamer:
     def __enter__(self): return self
     def __exit__(self, *_): pass
@@ -40,7 +48,9 @@ class SafetensorsStreamer:
         if word == "die":
             print("out of luck", file=sys.stderr, flush=True)
             os._exit(3)
-        return iter(())
+        words = open(self.path, "rb").read()
+        _, listed = read_header(self.path)
+        return [(e.name, torch.Tensor(words[e.start:e.stop], e.shape)) for e in listed]
 """
 
 
@@ -148,7 +158,9 @@ def test_a_contest_writes_rows_with_their_reasons(tmp_path: Path, site: Path) ->
     assert not (tmp_path / "model.safetensors").exists()
 
 
-def test_a_loader_that_crashes_while_it_is_counted_runs_without(tmp_path: Path, site: Path) -> None:
+def test_a_loader_that_crashes_while_it_is_counted_has_its_times(
+    tmp_path: Path, site: Path
+) -> None:
     do(tmp_path / "model.safetensors", "crash")
     found = contest(tmp_path, site, None)
     found.watch = tmp_path / "none.so"  # that it is given is all that the loader looks at
@@ -158,9 +170,85 @@ def test_a_loader_that_crashes_while_it_is_counted_runs_without(tmp_path: Path, 
         for row in told(tmp_path)["rows"]
         if row["setting"] == "default" and "runai" in row["loader"]
     ]
-    assert len(row["samples_s"]) == 1  # none of the tensors came, so there is no second load
-    assert row["reason"].startswith("differs from the file")
+    assert (len(row["samples_s"]), row["verified"], row["reason"]) == (2, True, "")
+    assert row["peak_pinned_bytes"] is None
     assert row["pinned_reason"] == "while it was counted its process was ended by signal 11"
+
+
+class Played:
+    """A process that takes longer while it is watched, and the first time."""
+
+    version = "1"
+    age = 0.0
+    alive: ClassVar[list[Played]] = []
+    most = 0
+    watched: ClassVar[Counter[tuple[str, str]]] = Counter()
+
+    def __init__(self, setting: Setting, *, watched: bool) -> None:
+        self.by, self.times = watched, iter([3.0] if watched else [2.0, 1.0, 1.0, 1.0])
+        self.watched[setting.loader, setting.setting] += watched
+        self.alive.append(self)
+        type(self).most = max(self.most, len(self.alive))
+
+    def ready(self, *_: float) -> str:
+        return ""
+
+    def load(self, _path: Path, _seconds: float) -> dict[str, Any]:
+        about = {"pinned_reason": "", "verified": True, "wrong": [], "tensors": 2}
+        return {"seconds": next(self.times), "pinned_bytes": 128 if self.by else None, **about}
+
+    def dismiss(self) -> None:
+        """It is played."""
+
+    def close(self, _seconds: float = 0.0) -> None:
+        self.alive.remove(self)
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Played]]:
+    """All processes are played, and every file is in the state that it is wanted in."""
+
+    def start(_self: Contest, setting: Setting, *, watched: bool = False) -> Played:
+        return Played(setting, watched=watched)
+
+    monkeypatch.setattr(Contest, "start", start)
+    monkeypatch.setattr(peers, "prepare", lambda _path, cache: cache)
+    monkeypatch.setattr(peers, "MOST", 5)
+    Played.most = 0
+    Played.watched.clear()
+    yield Played
+    assert not Played.alive
+
+
+def test_no_time_is_that_of_a_watched_process(
+    tmp_path: Path, site: Path, played: type[Played]
+) -> None:
+    found = contest(tmp_path, site, None)
+    found.options.loaders, found.options.cache = "", "warm,cold"
+    found.watch = tmp_path / "none.so"
+    found.file("small", tmp_path, even_table(10_000, 2))
+    rows = told(tmp_path)["rows"]
+    assert {tuple(row["samples_s"][:2]) for row in rows} == {(2.0, 1.0)}
+    assert {row["first_s"] for row in rows} == {2.0}
+    # Each is counted once, in the first state of the file that it is meant for.
+    assert {row["peak_pinned_bytes"] for row in rows} == {128}
+    assert played.watched == {(one.loader, one.setting): 1 for one in LOADERS}
+    states = {(one.loader, one.setting): one.caches[0] for one in LOADERS}
+    assert all(row["pinned_cache"] == states[row["loader"], row["setting"]] for row in rows)
+    assert played.most == 5
+
+
+def test_without_time_nobody_is_counted(tmp_path: Path, site: Path, played: type[Played]) -> None:
+    found = contest(tmp_path, site, 0.0)
+    found.watch = tmp_path / "none.so"
+    (one,) = (e for e in found.entrants("warm") if e.names == ("runai-model-streamer", "default"))
+    one.seconds = [2.0]
+    found._count("small", tmp_path / "file", [one], "warm")
+    assert (one.peak.bytes, one.peak.reason) == (None, SPENT)
+    found.watch = None
+    found._count("other", tmp_path / "file", [one], "warm")
+    assert (one.peak.bytes, one.peak.reason) == (None, "")
+    assert not played.watched
 
 
 def test_a_budget_that_is_spent_makes_no_file(tmp_path: Path, site: Path) -> None:

@@ -23,7 +23,7 @@ from benchmarks.checkpoints import (
 )
 from benchmarks.peer_loaders import LOADERS, Setting, chosen_loaders, find
 from benchmarks.peer_process import ROOT, Child, unpack
-from benchmarks.peer_rows import Entrant, leading, standings, waves
+from benchmarks.peer_rows import Entrant, Peak, leading, standings, waves
 from benchmarks.peers import prepare
 from planner.plan import safetensors
 
@@ -159,7 +159,7 @@ class Still:
 
 def entrant(loader: str, *seconds: float, setting: str = "default") -> Entrant:
     what = Setting(loader, setting, loader, dict)  # type: ignore[arg-type]
-    return Entrant(what, Still(), list(seconds), pinned=100)  # type: ignore[arg-type]
+    return Entrant(what, Still(), list(seconds))  # type: ignore[arg-type]
 
 
 def test_slow_loaders_take_part_in_fewer_rounds() -> None:
@@ -189,7 +189,7 @@ def test_a_few_load_at_a_time_with_the_project_among_them_every_time() -> None:
 
 
 def test_the_first_load_of_a_later_process_is_no_sample() -> None:
-    found = {"seconds": 0.9, "pinned_bytes": 1, "pinned_reason": "", "verified": True}
+    found = {"seconds": 0.9, "verified": True}
     own = entrant("planner", 0.5, 0.2)
     own.renew(Still())  # type: ignore[arg-type]
     own.took(found)
@@ -231,10 +231,24 @@ def test_the_project_stands_with_every_view_made_and_wrong_loaders_do_not() -> N
     assert rows[3]["reason"] == "differs from the file: a"
 
 
-def test_the_first_load_has_the_pinned_memory() -> None:
+def test_a_watched_load_gives_the_pinned_memory_or_the_reason() -> None:
+    one = entrant("torch", 2.0, 1.0)
+    row = one.row("8GB", 8 * 10**9, 288, "cold")
+    assert (row["peak_pinned_bytes"], row["pinned_cache"], row["pinned_reason"]) == (None, None, "")
+    one.peak = Peak.of({"seconds": 9.0, "pinned_bytes": 128, "pinned_reason": ""}, "warm")
+    row = one.row("8GB", 8 * 10**9, 288, "cold")
+    assert (row["peak_pinned_bytes"], row["pinned_cache"]) == (128, "warm")
+    assert (row["first_s"], row["samples_s"]) == (2.0, [2.0, 1.0])
+    died = Peak.of({"failed": "its process was ended by signal 11"}, "warm")
+    assert died == Peak(None, "while it was counted its process was ended by signal 11", "warm")
+    absent = Peak.of({"pinned_bytes": None, "pinned_reason": "libcupti is absent"}, "warm")
+    assert (absent.bytes, absent.reason) == (None, "libcupti is absent")
+
+
+def test_a_load_that_fails_keeps_the_samples_before_it() -> None:
     one = entrant("torch")
-    about = {"verified": True, "wrong": [], "tensors": 288, "pinned_reason": ""}
-    one.took({"seconds": 2.0, "pinned_bytes": 128, **about})
-    one.took({"seconds": 1.0, "pinned_bytes": None, **about})
+    about = {"verified": True, "wrong": [], "tensors": 288}
+    one.took({"seconds": 2.0, **about})
+    one.took({"seconds": 1.0, **about})
     one.took({"failed": "out of memory"})
-    assert (one.seconds, one.pinned, one.reason) == ([2.0, 1.0], 128, "out of memory")
+    assert (one.seconds, one.reason) == ([2.0, 1.0], "out of memory")
