@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from planner.cli.signals import interrupts
+
 __all__ = ["main"]
 
 
@@ -12,19 +14,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Loading the program takes a fifth of a second, in which people press Ctrl-C, too.
     """
-    try:
-        from planner.cli.entry import main as run
-    except KeyboardInterrupt:
-        import sys
+    with interrupts(for_good=arguments is None) as signals:
+        try:
+            from planner.cli.entry import main as run
+        except KeyboardInterrupt:
+            import sys
 
-        from planner.errors import ExitCode
-        from planner.report.failure import failure_json
+            from planner.errors import ExitCode
+            from planner.report.failure import failure_json
 
-        given = sys.argv[1:] if arguments is None else arguments
-        message = "interrupted; nothing was begun"
-        if "--json" in given:
-            print(failure_json(ExitCode.INTERRUPTED, message, None, []))
-        else:
-            print(f"error: {message}", file=sys.stderr)
-        return ExitCode.INTERRUPTED
-    return run(arguments)
+            given = sys.argv[1:] if arguments is None else arguments
+            message = "interrupted; nothing was begun"
+            if "--json" in given:
+                print(failure_json(ExitCode.INTERRUPTED, message, None, []))
+            else:
+                print(f"error: {message}", file=sys.stderr)
+            return ExitCode.INTERRUPTED
+        return run(arguments, ended=signals.over)

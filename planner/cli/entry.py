@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
-import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,17 +38,22 @@ _UNDONE: Final = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line `arguments` (those of the process if `None`); the exit code."""
+def main(
+    arguments: Sequence[str] | None = None, *, ended: Callable[[], None] = lambda: None
+) -> int:
+    """Run the command line `arguments` (those of the process if `None`); the exit code.
+
+    `ended` is called once that is known: what follows is the end of the process.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
     session = Session()
-    _end_like_ctrl_c()
     before = gc.get_threshold()
     gc.set_threshold(_COLLECT_AFTER, *before[1:])
     streams = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = guarded(sys.stdout, must=True), guarded(sys.stderr, must=False)
     try:
         code = _run(given, session)
+        ended()
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output has left, `planner … | head`
         discard(sys.stdout)
@@ -66,18 +69,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # cycles once more, which takes an eighth of an estimate (measured 2026-11-29).
             gc.freeze()
     return code
-
-
-def _end_like_ctrl_c() -> None:
-    """Let a request to end clean up as Ctrl-C does; without it scratch files would stay."""
-
-    def interrupt(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) == signal.SIG_DFL:  # `nohup` has its own wish
-                signal.signal(number, interrupt)
 
 
 def _run(given: list[str], session: Session) -> int:

@@ -14,7 +14,7 @@ from planner.engine.measure import Interval, served
 from planner.engine.pace import ALL, Gate, Pace, Turns
 from planner.engine.progress import POLL_S
 from planner.engine.transfer import Moved
-from planner.engine.waits import SWITCH_S, Stop, Stopped, raise_error
+from planner.engine.waits import SWITCH_S, Stop, Stopped, patiently, raise_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +182,12 @@ def run_once(
         stop.ask()
         for thread in threads:
             if thread.ident is not None:
-                course.through[thread.name].wait()
+                patiently(course.through[thread.name].wait)
         raise
     finally:
         for thread in threads:
             if thread.ident is not None:
-                thread.join()
+                patiently(thread.join)
         sys.setswitchinterval(switch)
     raise_error(stop, ", ".join(task.name for task in tasks))
     flows = settled(course.flows)

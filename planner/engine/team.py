@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from threading import Event, Lock, Thread
 from typing import Final
 
-from planner.engine.waits import Stop, Stopped
+from planner.engine.waits import Stop, Stopped, patiently
 from planner.errors import UnavailableError
 
 JOIN_S: Final = 30.0
@@ -84,7 +84,7 @@ class Team:
                 self._done.wait()
             except KeyboardInterrupt:
                 self._stop.ask()
-                self._done.wait()
+                patiently(self._done.wait)
                 raise
         if isinstance(error, KeyboardInterrupt):
             raise error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Lock
 from types import TracebackType
@@ -79,6 +79,16 @@ class Stop:
             if left <= 0:
                 return
             time.sleep(min(left, TICK_S))
+
+
+def patiently(wait: Callable[[], object]) -> None:
+    """Wait to the end, however often somebody presses Ctrl-C: memory is in use until then."""
+    while True:
+        try:
+            wait()
+        except KeyboardInterrupt:
+            continue
+        return
 
 
 class OneAtATime:

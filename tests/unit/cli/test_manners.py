@@ -21,6 +21,7 @@ machine: here
 flows:
   a: { from: disk0, to: gpu0, size: 400MB, cache: warm }
 """
+COMMAND = [sys.executable, "-m", "planner"]
 
 
 def test_the_plan_is_not_overwritten_by_its_result(
@@ -40,8 +41,9 @@ def test_a_request_to_end_leaves_nothing_behind(tmp_path: Path, number: signal.S
     plan.write_text(PLAN, encoding="utf-8")
     scratch = tmp_path / "scratch"
     scratch.mkdir()
+    # So many samples that it is at work when the signal comes.
     process = subprocess.Popen(
-        [sys.executable, "-m", "planner", "execute", str(plan), "-q", "--backend", "host"],
+        [*COMMAND, "execute", str(plan), "-q", "--backend", "host", "--samples", "1000"],
         env=os.environ | {"TMPDIR": str(scratch), "PLANNER_CACHE_DIR": str(tmp_path / "cache")},
         stderr=subprocess.PIPE,
         text=True,
