@@ -8,14 +8,16 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from planner.engine.memory import PAGE, close_map
+from planner.errors import ExecutionError
 from planner.plan.schema import FileSource
 from planner.results import CacheState
 
@@ -24,6 +26,29 @@ READ: Final = 8 << 20
 WARM: Final = 0.999
 """Share from which a file counts as warm: the tail of the last page may be missing."""
 COLD: Final = 0.001
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    """A file of the run, to be looked at between two samples.
+
+    Raises
+    ------
+    ExecutionError
+        If it has gone meanwhile, or was cut short.
+
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+    except (OSError, ValueError) as error:  # a mapping longer than the file is the latter
+        reason = getattr(error, "strerror", None) or error
+        raise ExecutionError(
+            f"{path} cannot be read any more: {reason}", hint="leave it as it is during the run"
+        ) from error
 
 
 def resident(sources: Sequence[FileSource]) -> float:
@@ -43,11 +68,8 @@ def _resident(source: FileSource) -> int:
         return 0
     start = source.offset - source.offset % PAGE
     length = source.offset + source.size_bytes - start
-    fd = os.open(source.path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with _opened(source.path) as fd:
         mapping = mmap.mmap(fd, length, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=start)
-    finally:
-        os.close(fd)
     view = np.frombuffer(mapping, np.uint8)
     pages = -(-length // PAGE)
     flags = np.zeros(pages, np.uint8)
@@ -74,15 +96,12 @@ def warm(sources: Sequence[FileSource], threads: int = 4) -> None:
 
     def read(part: tuple[str, int, int]) -> None:
         path, offset, length = part
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with _opened(path) as fd:
             while length > 0:
                 data = os.pread(fd, length, offset)
                 if not data:
                     return
                 offset, length = offset + len(data), length - len(data)
-        finally:
-            os.close(fd)
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(read, parts))
@@ -91,12 +110,9 @@ def warm(sources: Sequence[FileSource], threads: int = 4) -> None:
 def drop(sources: Sequence[FileSource]) -> None:
     """Write back what is dirty, then let the kernel drop the files' pages."""
     for path in dict.fromkeys(source.path for source in sources):
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with _opened(path) as fd:
             os.fsync(fd)
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(fd)
 
 
 def is_guest(root: Path = Path("/")) -> bool:

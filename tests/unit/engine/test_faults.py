@@ -16,6 +16,7 @@ import pytest
 
 from planner.engine import drive, files, pagecache
 from planner.engine.ops import DMA, POOL
+from planner.engine.progress import Quiet
 from planner.engine.strategies.base import Hands, Operation
 from planner.engine.worker import operations_of
 from planner.errors import (
@@ -139,6 +140,35 @@ def test_a_source_that_shrinks_is_told(tmp_path: Path, monkeypatch: pytest.Monke
     told = re.search(r"ends at byte (\d+)", str(caught.value))
     assert told is not None
     assert int(told[1]) in (10 * CHUNK, 11 * CHUNK)
+
+
+@pytest.mark.parametrize(("cache", "cut"), [("warm", False), ("warm", True), ("cold", False)])
+def test_a_source_that_goes_between_two_samples_is_told(
+    tmp_path: Path, cache: str, *, cut: bool
+) -> None:
+    source = noise_file(tmp_path / "model.bin", SIZE)
+    path = Path(source.path)
+
+    class Meddler(Quiet):
+        def finish(self, flow: str, seconds: float) -> None:
+            super().finish(flow, seconds)
+            if cut:
+                os.truncate(path, 100)
+            else:
+                path.unlink(missing_ok=True)
+
+    with pytest.raises(ExecutionError, match=r"model\.bin cannot be read any more") as caught:
+        run_way(
+            "load",
+            SIZE,
+            one_gpu(),
+            samples=3,
+            files=[source.model_dump()],
+            cache=cache,
+            progress=Meddler(),
+            options={"verify": False},
+        )
+    assert "during the run" in str(caught.value.hint)
 
 
 def test_a_source_shorter_than_planned_is_refused(tmp_path: Path) -> None:
