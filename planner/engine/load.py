@@ -99,7 +99,7 @@ def load(  # noqa: PLR0913 - choices by name
     InfeasibleError
         It does not fit into the device's memory, or no ring fits into the budget.
     UnavailableError
-        There is no such device, or CuPy is missing.
+        There is no such device, or no driver of it.
     ExecutionError
         It began and failed.
 
@@ -148,8 +148,8 @@ def transfer(
     Raises
     ------
     InputError
-        An end is no path and no memory, is read-only or not contiguous, or the sizes differ. What
-        happens later is raised by the future.
+        An end is no path and no memory, is read-only or not contiguous, the sizes differ, or two
+        pairs write one file. What happens later is raised by the future.
 
     """
     choices: dict[str, Any] = {"machine": machine, "budget": budget, "cache": cache}

@@ -29,7 +29,6 @@ class Sink:
         self.fd = self.direct_fd = -1
         self._size, self._around = size, False
         self._guard = Lock()
-        self.part = part_path(self.path)
         mode = _mode(self.path)
         if mode is not None and not stat.S_ISREG(mode):
             raise InputError(
@@ -43,6 +42,7 @@ class Sink:
                 f"{self.path} exists",
                 hint="give --overwrite (overwrite=True) to replace it, or another name",
             )
+        self.part = part_path(self.path)
         if not self.path.parent.is_dir():
             what = "is not a folder" if self.path.parent.exists() else "does not exist"
             raise InputError(

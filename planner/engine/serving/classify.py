@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -53,17 +54,38 @@ def is_path(thing: Any) -> bool:
     return isinstance(thing, (str, os.PathLike))
 
 
+def _path(thing: Any) -> str:
+    """The path as text, `~` for the home folder."""
+    name = os.fsdecode(thing)
+    if not name or "\0" in name:
+        what = f"holds a zero byte: {name!r}" if name else "is empty"
+        raise InputError(f"the path {what}", hint="name a file")
+    return os.path.expanduser(name)  # noqa: PTH111 - which keeps a path as it is written
+
+
+def refuse_one_sink_twice(ends: Sequence[End]) -> None:
+    """Raise `InputError` where two pairs of a call write the same file."""
+    seen: set[str] = set()
+    for end in ends:
+        if isinstance(end, SinkEnd):
+            if end.place in seen:
+                raise InputError(
+                    f"{end.path} is the destination of two pairs", hint="name a file for each"
+                )
+            seen.add(end.place)
+
+
 def source_of(thing: Any, cache: Cache, stream: int | None) -> End:
     """The end that bytes come from; raises `InputError` for what has none."""
     if is_path(thing):
-        return FileEnd(os.fspath(thing), cache)
+        return FileEnd(_path(thing), cache)
     return _memory(thing, stream, writable=False)
 
 
 def target_of(thing: Any, size: int, stream: int | None, *, overwrite: bool) -> End:
     """The end that `size` bytes go to; raises `InputError` where they are not its size."""
     if is_path(thing):
-        return SinkEnd(os.fspath(thing), size, overwrite=overwrite)
+        return SinkEnd(_path(thing), size, overwrite=overwrite)
     end = _memory(thing, stream, writable=True)
     if end.size != size:
         end.close()

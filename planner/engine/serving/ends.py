@@ -162,6 +162,11 @@ class SinkEnd:
         self._published = False
         self._sink.fresh()
 
+    @property
+    def place(self) -> str:
+        """The file that is written, whatever its path is called."""
+        return str(self._sink.path.resolve())
+
     def write(self, view: memoryview, start: int) -> None:
         """Write the view at `start`."""
         write_exactly(self._sink.fd, view, start)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from planner.engine.memory import round_up
 from planner.engine.serving.bank import Memory
 from planner.engine.serving.ends import Cache, FileEnd, MemoryEnd
 from planner.engine.serving.parts import Part
@@ -83,8 +84,10 @@ def find_files(paths: Any) -> list[LoadedFile]:
             f"{paths!r} is no path, nor are its parts paths",
             hint="name a file, a glob, a folder or an index, or several of them",
         ) from error
-    if not all(names):  # an unset variable would stand for the current folder
-        raise InputError("the path is empty", hint="name a file, a glob, a folder or an index")
+    for name in names:  # an unset variable would stand for the current folder
+        if not name or "\0" in name:
+            what = f"holds a zero byte: {name!r}" if name else "is empty"
+            raise InputError(f"the path {what}", hint="name a file, a glob, a folder or an index")
     found = []
     for path in dict.fromkeys(paths_of(names, Path.cwd())):
         raw, size = read_raw(path)
@@ -97,9 +100,9 @@ def find_files(paths: Any) -> list[LoadedFile]:
     return found
 
 
-def choose(files: Sequence[LoadedFile], names: Iterable[str]) -> None:
-    """Read only some tensors; raises `InputError` for names that no file has."""
-    wanted = dict.fromkeys(names)
+def choose(files: Sequence[LoadedFile], names: str | Iterable[str]) -> None:
+    """Read only some tensors, or one; raises `InputError` for names that no file has."""
+    wanted = dict.fromkeys(_names(names))
     left = set(wanted)
     for file in files:
         chosen = [tensor for tensor in file.parse().tensors if tensor.name in wanted]
@@ -108,10 +111,8 @@ def choose(files: Sequence[LoadedFile], names: Iterable[str]) -> None:
         file.ranges, file.places = [], places
         at, reached = 0, -1
         for tensor in chosen:
-            if (
-                tensor.begin != reached
-            ):  # else it follows the last one, in the memory as in the file
-                at = -(-at // ALIGN) * ALIGN
+            if tensor.begin != reached:  # else it follows the last one, as in the file
+                at = round_up(at, ALIGN)
             size, reached = tensor.end - tensor.begin, tensor.end
             places[tensor.name] = at
             file.ranges.append((tensor.begin, at, size))
@@ -123,6 +124,19 @@ def choose(files: Sequence[LoadedFile], names: Iterable[str]) -> None:
             f"no file has the tensors {some}{' and more' if len(left) > 5 else ''}",
             hint="the names are those of the files' headers",
         )
+
+
+def _names(names: Any) -> list[str]:
+    """The names, each of which is text."""
+    try:
+        found = [names] if isinstance(names, str) else list(names)
+    except TypeError:
+        found = [None]
+    if not all(isinstance(name, str) for name in found):
+        raise InputError(
+            f"tensors={names!r} are no names", hint='give a list, like ["lm_head.weight"]'
+        )
+    return found
 
 
 def open_files(files: Sequence[LoadedFile], cache: Cache) -> list[FileEnd]:

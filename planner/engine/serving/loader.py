@@ -17,7 +17,7 @@ from planner.engine.progress import POLL_S, Progress
 from planner.engine.serving import files as weights, mapped
 from planner.engine.serving.bank import host_memory
 from planner.engine.serving.choice import Chooser
-from planner.engine.serving.classify import pairs_of, part_of
+from planner.engine.serving.classify import pairs_of, part_of, refuse_one_sink_twice
 from planner.engine.serving.desk import Call, Desk
 from planner.engine.serving.ends import Cache, End, FileEnd, MemoryEnd, close_all
 from planner.engine.serving.entries import Entries
@@ -87,11 +87,10 @@ class Loader(AbstractContextManager["Loader"]):
         asked = perf_counter()
         gpu = device_index(device)
         _check_cache(cache)
-        if cores is not None and cores < 1:
-            raise InputError(f"{cores} cores cannot load anything", hint="give 1 or more")
+        _check_cores(cores)
         files = weights.find_files(path)
         if tensors is not None:
-            weights.choose(files, [tensors] if isinstance(tensors, str) else tensors)
+            weights.choose(files, tensors)
         size = sum(size for file in files for _, _, size in file.ranges)
         sources = weights.open_files(files, cache)
         call = self._load_call(files, sources, gpu, size, machine, budget, cores)
@@ -132,6 +131,7 @@ class Loader(AbstractContextManager["Loader"]):
         handle = None if stream is None else self._handle(stream)
         try:
             parts = [part_of(pair, ends, cache, handle, overwrite=overwrite) for pair in pairs]
+            refuse_one_sink_twice(ends)
             size = sum(part.size for part in parts)
             gpus = [e.gpu for e in ends if isinstance(e, MemoryEnd) and e.gpu is not None]
             most = self._chooser.limit(budget)
@@ -271,6 +271,13 @@ def _survey(sources: Sequence[FileEnd]) -> None:
     """Look once at all of each file."""
     for source in sources:
         source.survey()
+
+
+def _check_cores(cores: object) -> None:
+    if cores is None:
+        return
+    if not isinstance(cores, int) or isinstance(cores, bool) or cores < 1:
+        raise InputError(f"{cores!r} cores cannot load anything", hint="give 1, 2, or more")
 
 
 def _check_cache(cache: str) -> None:

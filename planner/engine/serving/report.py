@@ -18,7 +18,8 @@ class LoadReport:
     size_bytes, seconds
         What moved, and how long the whole call took, all of the setup below included.
     transfer_s
-        From the first read to the last arrival; on a cold start the context is made meanwhile.
+        Until the last arrival, from when the device was open: on a cold start its context is made
+        beside the first reads.
     setup_s
         Seconds of each step of the setup. Most of them overlap the first reads.
     predicted_s, setup_predicted_s
@@ -74,7 +75,8 @@ class LoadReport:
     def __str__(self) -> str:
         text = f"{format_size(self.size_bytes)} in {format_time(self.seconds)}"
         if self.size_bytes:
-            text += f", moved at {format_rate(self.rate_bytes_per_s)}"
+            moved = format_time(self.transfer_s)  # what the factor divides
+            text += f"; moved in {moved}, {format_rate(self.rate_bytes_per_s)}"
         if self.predicted_s is not None and self.error_factor is not None:
             predicted_s = self.predicted_s + (self.setup_predicted_s or 0.0)  # as in the factor
             text += f" (predicted {format_time(predicted_s)}, {self.error_factor:.2f}×)"

@@ -293,3 +293,53 @@ def test_copies_wait_for_the_stream_that_an_array_names(monkeypatch: pytest.Monk
     ends = [classify.source_of(named, "auto", None), classify.source_of(plain, "auto", None)]
     assert pool._behind(ends, None) == ["event 0", "event 77"]
     assert marked == [(1, 0), (1, 77)]
+
+
+@pytest.mark.parametrize("path", ["", ".", "/", "a\0b"])
+@pytest.mark.parametrize("side", ["source", "destination"])
+def test_paths_that_name_no_file_are_refused(
+    pool: planner.Loader, path: str, side: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pair = (path, ones(0)) if side == "source" else (ones(), path)
+    with pytest.raises(InputError, match=r"empty|zero byte|not a regular file"):
+        pool.transfer(*pair)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_home_folder_is_meant_by_its_sign(
+    pool: planner.Loader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    target = ones(0)
+    pool.transfer(ones(), "~/out.bin").result()
+    pool.transfer("~/out.bin", target).result()
+    assert (tmp_path / "out.bin").stat().st_size == SIZE
+    assert target.all()
+
+
+def test_one_file_for_two_pairs_is_refused(pool: planner.Loader, tmp_path: Path) -> None:
+    (tmp_path / "folder").symlink_to(tmp_path)
+    twice = [(ones(), tmp_path / "q.bin"), (ones(), tmp_path / "folder" / "q.bin")]
+    with pytest.raises(InputError, match=r"q\.bin is the destination of two pairs"):
+        pool.transfer(twice)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [{"cores": "2"}, {"cores": 1.5}, {"cores": True}, {"cores": 0}, {"tensors": 5},
+     {"tensors": [1]}, {"tensors": [None, "a"]}],
+)  # fmt: skip
+def test_what_is_asked_for_in_the_wrong_way_is_told(
+    pool: planner.Loader, tmp_path: Path, words: dict[str, Any]
+) -> None:
+    write_weights(tmp_path / "m.safetensors", [("a", "U8", (8,))])
+    with pytest.raises(InputError, match=r"cores cannot load|are no names") as told:
+        pool.load(tmp_path / "m.safetensors", **words)
+    assert told.value.hint
+
+
+def test_a_path_with_a_zero_byte_is_told(pool: planner.Loader) -> None:
+    with pytest.raises(InputError, match="zero byte"):
+        pool.load("a\0b")
