@@ -10,15 +10,15 @@ unless less may be pinned than the files have.
 from __future__ import annotations
 
 import contextlib
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from planner.engine.backends.base import Backend, Lane
 from planner.engine.cutting import cuts
-from planner.engine.memory import PAGE, Mapping, round_up
+from planner.engine.memory import PAGE, Mapping
 from planner.engine.ops import DMA, POOL, WAIT
+from planner.engine.registered import Registered
 from planner.engine.serving.ends import FileEnd, MemoryEnd
 from planner.engine.serving.job import Hand, Job, Operation
 from planner.engine.serving.parts import Chunk, Part
@@ -42,42 +42,25 @@ class UnmappableError(ExecutionError):
 
 @dataclass
 class Maps:
-    """The mapped files of a job, and what of them is registered, the oldest first.
+    """The mapped files of a job, and what of them is registered."""
 
-    `room` are the bytes that may be registered at a time.
-    """
-
-    room: int
+    held: Registered
     maps: dict[int, Mapping] = field(default_factory=dict)
-    held: deque[tuple[int, int]] = field(default_factory=deque)
-    now: int = 0
 
     def register(self, backend: Backend, address: int, size: int) -> None:
         """Register the pages of a piece, and give back what is in the way of the room."""
-        low = address - address % PAGE
-        length = round_up(address + size, PAGE) - low
-        while self.held and self.now + length > self.room:
-            self._give_back_oldest(backend)
         try:
-            backend.register(low, length, read_only=True)
+            self.held.add(backend, address, size)
         except (OSError, RuntimeError) as error:
             raise UnmappableError(f"the file's pages cannot be registered: {error}") from error
-        self.held.append((low, length))
-        self.now += length
-
-    def _give_back_oldest(self, backend: Backend) -> None:
-        low, length = self.held.popleft()
-        self.now -= length
-        backend.unregister(low)
 
     def close(self, backend: Backend | None) -> None:
         """Give all registrations back, while no copy is in flight, and unmap the files."""
         with contextlib.ExitStack() as last:  # which goes on where the driver refuses one
             while self.maps:
                 last.callback(self.maps.popitem()[1].close)
-            while self.held and backend is not None:
-                last.callback(backend.unregister, self.held.pop()[0])
-            self.now = 0
+            if backend is not None:
+                last.callback(self.held.give_back, backend)
 
 
 def shape_of(room: int) -> Shape | None:
@@ -98,8 +81,11 @@ def chunks_of(parts: Sequence[Part], piece: int) -> list[Chunk]:
 
 
 def map_files(parts: Sequence[Part], room: int) -> Maps:
-    """Each part's file, mapped from its first byte on; no two parts are of one file."""
-    found = Maps(room)
+    """Each part's file, mapped from its first byte on; no two parts are of one file.
+
+    `room` are the bytes that may be registered at a time.
+    """
+    found = Maps(Registered(room, read_only=True))
     for part in parts:
         if isinstance(part.source, FileEnd) and part.size:
             found.maps[id(part.source)] = Mapping(part.source.path, 0, part.start + part.size)

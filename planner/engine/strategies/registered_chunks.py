@@ -14,12 +14,11 @@ unless less may be pinned than the flow has.
 
 from __future__ import annotations
 
-from collections import deque
-
 from planner.engine.backends.base import Engine
 from planner.engine.memory import PAGE, round_up
 from planner.engine.places import MappedPlace
 from planner.engine.populate import Populator
+from planner.engine.registered import Registered
 from planner.engine.strategies.base import Address, Bound, Hands, Stage, logged, needed
 from planner.engine.strategies.host_gpu import engine
 from planner.errors import InfeasibleError
@@ -31,22 +30,21 @@ class Ahead:
 
     def __init__(self, bound: Bound, source: Address, *, alone: bool = True) -> None:
         self._backend, self._source = bound.backend, source
-        self._sizes, self._room, self._tally = bound.chunks.sizes, bound.room, bound.tally
-        self._read_only = isinstance(bound.source, MappedPlace)
-        self._held: deque[tuple[int, int]] = deque()
-        self._now = 0
+        self._sizes, room = bound.chunks.sizes, bound.room
+        mapped = isinstance(bound.source, MappedPlace)
+        self._held = Registered(room, read_only=mapped, told=bound.tally.add)
         self._helper: Populator | None = None
-        if self._read_only and bound.terms.helped and alone:
+        if mapped and bound.terms.helped and alone:
             # The first chunk is registered at once.
             later = range(1, len(self._sizes))
             self._helper = Populator([(source(0, k), self._sizes[k]) for k in later])
         slots = min(bound.depth, len(self._sizes))
         chunk = round_up(max(self._sizes, default=0), PAGE)
         # All slots but the one that is filled may have a copy in flight, out of registered pages.
-        if self._room is not None and slots * chunk > self._room:
+        if room is not None and slots * chunk > room:
             raise InfeasibleError(
                 f"{slots} chunks of {format_size(chunk)} registered at a time are more than the "
-                f"{format_size(max(0, self._room))} that may be pinned",
+                f"{format_size(max(0, room))} that may be pinned",
                 hint="take a smaller chunk or depth, fewer workers, or a larger budget",
             )
 
@@ -54,30 +52,13 @@ class Ahead:
         """Register the pages of a chunk, and give back what is in the way of the budget."""
         if self._helper is not None:
             self._helper.start()
-        address = self._source(slot, chunk)
-        low = address - address % PAGE
-        size = round_up(address + self._sizes[chunk], PAGE) - low
-        while self._room is not None and self._held and self._now + size > self._room:
-            self._give_back_oldest()  # its copy has arrived: there is room for those in flight
-        self._backend.register(low, size, read_only=self._read_only)
-        self._held.append((low, size))
-        self._now += size
-        self._tally.add(size)
-
-    def _give_back_oldest(self) -> None:
-        low, size = self._held.popleft()
-        self._backend.unregister(low)
-        self._now -= size
-        self._tally.add(-size)
+        self._held.add(self._backend, self._source(slot, chunk), self._sizes[chunk])
 
     def give_back(self) -> int:
         """Give everything back, while no copy is in flight; returns the bytes."""
         if self._helper is not None:
             self._helper.end()
-        size = self._now
-        while self._held:
-            self._give_back_oldest()
-        return size
+        return self._held.give_back(self._backend)
 
 
 def _register(bound: Bound, hands: Hands, before: Address | None, _after: Address | None) -> None:
