@@ -14,8 +14,6 @@ woken for them."""
 LEAST_CHUNK: Final = 256 << 10
 """Bytes of a chunk from which on: asking for one and looking for it takes some 20 us of the one
 thread, and less of many that read for themselves."""
-
-
 MANY: Final = 8
 """Workers from which on even if every core has one. Fewer lose more by a thread too many than by
 the interpreter's lock: four on two cores were 8 to 25 % slower so, while sixteen on sixteen cores

@@ -4,7 +4,7 @@
 >>> weights = planner.load("model.safetensors", "cuda:0")               # doctest: +SKIP
 >>> torch.from_dlpack(weights["lm_head.weight"])                       # doctest: +SKIP
 >>> print(weights.report)                                              # doctest: +SKIP
-14 GB in 283 ms, moved at 51.0 GB/s (predicted 272 ms, 1.01×)
+14 GB in 283.0 ms; moved in 274.5 ms, 51 GB/s (predicted 272.0 ms, 1.01×)
 """
 
 from __future__ import annotations
