@@ -25,6 +25,8 @@ LONGEST_HEADER: Final = 100_000_000
 """Bytes; the format's own limit on a header (its README, "Format")."""
 
 _FEWEST_BYTES: Final = 2  # "{}"
+_MOST: Final = (1 << 63) - 1
+"""The largest number of elements or bytes that libraries count to."""
 
 BITS: Final = {
     **dict.fromkeys(("F64", "I64", "U64", "C64"), 64),
@@ -154,7 +156,7 @@ def _tensor(path: Path, name: str, entry: Any) -> Tensor:
         raise _wrong(path, f'tensor "{name}" has a dtype or shape of the wrong type')
     elements = 1
     for number in (begin, end, *shape):
-        if type(number) is not int or number < 0:
+        if type(number) is not int or not 0 <= number <= _MOST:
             raise _wrong(path, f'tensor "{name}" has {number!r} where a whole number belongs')
     for extent in shape:
         elements *= extent

@@ -124,9 +124,8 @@ class Tensor:
             return dtype.numpy
         found = getattr(sys.modules.get("ml_dtypes"), dlpack.NAMES.get(self.dtype, ""), None)
         if found is None:
-            raise TypeError(
-                f"numpy has no {self.dtype}, which {self.name} is: import ml_dtypes, or take .raw"
-            )
+            helps = "import ml_dtypes, or take .raw" if self.dtype in dlpack.NAMES else "take .raw"
+            raise TypeError(f"numpy has no {self.dtype}, which {self.name} is: {helps}")
         return found
 
     def _copied(self) -> Tensor:

@@ -118,6 +118,7 @@ def test_a_file_that_is_none_says_why(tmp_path: Path, raw: bytes, reason: str) -
         ({"a": {**entry(0, 1), "shape": 1}}, "wrong type"),
         ({"a": {**entry(0, 1), "shape": [-1]}}, "-1 where a whole number"),
         ({"a": {**entry(0, 1), "shape": [True]}}, "True where a whole number"),
+        ({"a": {**entry(0, 0), "shape": [0, 2**63]}}, f"{2**63} where a whole number"),
         ({"a": {**entry(0, 1), "data_offsets": [0, 1.0]}}, "1.0 where a whole number"),
         ({"__metadata__": {"x": 1}}, "__metadata__"),
         ({"__metadata__": []}, "__metadata__"),
