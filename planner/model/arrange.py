@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from planner.machine.schema import Hbm, Machine
 from planner.model.choose import Candidate, setup_of
-from planner.model.fluid import Fluid, fluid, streamed
+from planner.model.fluid import Fluid, fluid, prepared, streamed, waits
 from planner.model.movement import LANES, REGISTER, STAGING, START, TOUCH, Movement, added
 from planner.model.need import Need
 from planner.model.shared_queue import Track, unevenness
@@ -179,6 +179,13 @@ class Arrangement:
     def setup_seconds(self) -> float:
         """Seconds of setup that are not hidden behind anything."""
         return sum(s.duration_s for s in self.setup if not s.overlapped)
+
+    @cached_property
+    def preparing(self) -> Fluid:
+        """The setup as the simulation sees it; equal steps of all lanes are taken once."""
+        found = [lane.candidate.reading for lane in self.lanes]
+        most = max((one for one in found if one), key=lambda one: one.seconds, default=None)
+        return waits(self.setup_seconds) if most is None else prepared(self.setup_seconds, most)
 
     @cached_property
     def unevenness(self) -> float:

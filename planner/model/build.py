@@ -152,15 +152,17 @@ def _add_demand(
         behind=arrangement.behind,
         written=need.repeat,
     )
+    preparing = arrangement.preparing
     plain = Spec(
         need.name,
         "setup",
         len(made.jobs),
-        waits(arrangement.setup_seconds),
+        preparing,
         priority=demand.priority,
         members=demand.members,
     )
-    job.setup = _add(made, replace(plain, start=demand.start, after=[]))
+    read = preparing.cap * (preparing.total - preparing.delay) if preparing.charges else 0.0
+    job.setup = _add(made, replace(plain, work=read, start=demand.start, after=[]))
     moves = [_moves(arrangement, lane, chained) for lane in range(len(arrangement.lanes))]
     for lane in range(len(moves)):
         made.lanes[len(made.jobs), lane] = arrangement, lane

@@ -17,7 +17,7 @@ from planner.model.need import Need
 from planner.model.pieces import piece_by_piece
 from planner.model.shapes import Choice
 from planner.model.strategies import Shape
-from planner.model.strategies.base import step, steps
+from planner.model.strategies.base import Reading, step, steps
 from planner.model.ways import Way, leaves_out, matches_pins, ways
 from planner.results import FlowSchedule, Rejected, SetupStep
 from planner.units import format_time
@@ -47,6 +47,14 @@ class Candidate:
     def duration(self, repeat: int) -> float:
         """Setup once and `repeat` times the steady time."""
         return self.setup_seconds + repeat * self.steady
+
+    @property
+    def reading(self) -> Reading | None:
+        """What its setup reads from a disk; `None` where it reads nothing, or is set up."""
+        paid = {step.name for step in self.setup}
+        pairs = zip(self.way.strategies, self.way.crossings, strict=True)
+        found = (strategy.reading(crossing) for strategy, crossing in pairs)
+        return next((one for one in found if one is not None and one.step in paid), None)
 
     @property
     def ring(self) -> int:

@@ -48,6 +48,8 @@ class Part:
     """The end of every simulated repeat."""
     lanes: tuple[float, ...] = ()
     """Seconds under way of each lane, all repeats together."""
+    kept: float = 0.0
+    """Seconds that its setup took longer because others read from the same disk."""
 
 
 @dataclass(frozen=True)
@@ -272,6 +274,11 @@ def _part(
     moving = exposed = 0.0
     lanes: dict[int, float] = {}
     held: dict[str, float] = {}
+    kept = 0.0
+    if made.specs[job.setup].work > 0:  # what the setup reads may have to wait for others, too
+        alone = made.specs[job.setup].moves.total
+        kept = max(0.0, result.finish[job.setup] - result.ready[job.setup] - alone)
+        held[holders[job.setup] or ""] = result.finish[job.setup] - result.begin[job.setup]
     for heads, flows, tail in zip(job.heads, job.flows, job.tails, strict=True):
         start = min((result.ready[i] for i in heads), default=result.finish[tail])
         end = result.finish[tail]
@@ -294,4 +301,5 @@ def _part(
         longest or None,
         tuple(result.finish[i] for i in job.tails),
         tuple(lanes[k] for k in sorted(lanes)),
+        kept,
     )

@@ -344,4 +344,5 @@ def _better(score: Score, present: Score) -> bool:
 
 
 def _used(arrangement: Arrangement) -> set[str]:
-    return {name for lane in arrangement.lanes for f in lane.fluids for name in f.charges}
+    own = [arrangement.preparing, *(f for lane in arrangement.lanes for f in lane.fluids)]
+    return {name for f in own for name in f.charges}

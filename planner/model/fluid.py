@@ -16,7 +16,8 @@ from planner.machine.schema import Machine, Port
 from planner.model.known import trace as follow
 from planner.model.movement import Movement
 from planner.model.pipeline import Stage
-from planner.model.strategies import Shape
+from planner.model.strategies import Crossing, Shape
+from planner.model.strategies.base import Reading
 from planner.model.strategies.servers import DISPATCH
 
 MIB = 1 << 20
@@ -53,6 +54,18 @@ def waits(seconds: float) -> Fluid:
     return Fluid(seconds, seconds, float("inf"), {}, ())
 
 
+def prepared(seconds: float, reading: Reading) -> Fluid:
+    """A setup of so many seconds, in which something is read from a disk that others may want.
+
+    The read comes last. What waits for one page after another keeps one request outstanding, so it
+    weighs what a flow does that has an engine for itself.
+    """
+    charges = {**reading.charges, **_aside([reading.crossing], reading.charges, {})}
+    cap = min([reading.size / reading.seconds, *(1 / c for c in charges.values())])
+    before = max(0.0, seconds - reading.seconds)
+    return Fluid(before + reading.size / cap, before, cap, charges, ())
+
+
 def fluid(movement: Movement, shape: Shape, *, rough: bool = False) -> Fluid:
     """What the simulation needs to know of one repeat of a movement.
 
@@ -78,7 +91,8 @@ def fluid(movement: Movement, shape: Shape, *, rough: bool = False) -> Fluid:
     cap = min([cap, *(1 / c for c in charges.values() if c > 0)])
     delay = max(0.0, trace.total_s - movement.size / cap)
     total = trace.total_s
-    aside = _aside(movement, stages, charges)
+    crossed = {name: stage.moved for stage in stages for name in stage.charges}
+    aside = _aside(movement.crossings, charges, crossed)
     shared = [1 / c for c in aside.values() if c > 0]
     if shared and min(shared) < cap:  # a port slower than the link itself
         cap = min(shared)
@@ -124,13 +138,15 @@ def _weight(shape: Shape, charges: Mapping[str, float]) -> float:
 
 
 def _aside(
-    movement: Movement, stages: Sequence[Stage], charges: Mapping[str, float]
+    crossings: Sequence[Crossing], charges: Mapping[str, float], crossed: Mapping[str, float]
 ) -> dict[str, float]:
-    """What a byte takes of servers that none of the stages stands for."""
-    machine = movement.crossings[0].machine
-    crossed = {name: stage.moved for stage in stages for name in stage.charges}
+    """What a byte takes of servers that none of the stages stands for.
+
+    `crossed` is how often it crosses each wire, once where nothing is said.
+    """
+    machine = crossings[0].machine
     found: dict[str, float] = {}
-    for crossing in movement.crossings:
+    for crossing in crossings:
         if not crossing.link or crossing.resource not in charges:
             continue
         moved = crossed.get(crossing.resource, 1.0)
@@ -234,7 +250,8 @@ def streamed(first: Fluid, rest: Sequence[Movement], shape: Shape, late: float =
         for stage in stages:
             for name, per_byte in stage.charges.items():
                 charges[name] = charges.get(name, 0.0) + per_byte
-        charges |= _aside(movement, stages, charges)
+        crossed = {name: stage.moved for stage in stages for name in stage.charges}
+        charges |= _aside(movement.crossings, charges, crossed)
         chunk = min(shape.chunk, movement.size)
         fill = sum(stage.seconds(chunk) + stage.lag for stage in stages)
         cap = min(found.cap, *(chunk / stage.seconds(chunk) for stage in stages))

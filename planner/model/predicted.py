@@ -51,7 +51,7 @@ def flow_estimate(
     composed = predicted.composed
     need, arrangement, part = item.demand.need, item.arrangement, composed.parts[index]
     ready = None if predicted.steady is None else predicted.steady.parts[index]
-    steady = steady_of(part, ready, need.repeat, arrangement.setup_seconds)
+    steady = steady_of(part, ready, need.repeat, arrangement.setup_seconds + part.kept)
     alone = arrangement.duration(need.repeat)
     return FlowEstimate(
         name=need.name,
@@ -135,7 +135,8 @@ def _hop(hop: Hop, resource: str, size: int, seconds: float, steady: float) -> H
 def _bottleneck(item: Chosen, composed: Composition, part: Part, alone: float) -> Bottleneck:
     """What limits a flow: by itself, or what it shared for longest where others slowed it down."""
     lane, took = item.arrangement.main, _duration(part)
-    setup = item.arrangement.setup_seconds
+    reading = item.arrangement.preparing
+    setup = reading.delay if part.kept else item.arrangement.setup_seconds
     if part.holder is None or took <= alone * ALONE or setup > SETUP * took:
         return bottleneck(lane.need, lane.candidate, list(lane.each), streamed=lane.streamed)
     load = composed.load[composed.resources.index(part.holder)]

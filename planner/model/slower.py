@@ -111,5 +111,5 @@ def _seconds(part: Part, ready: Part, repeat: int, setup: float, metric: str) ->
     if metric == "steady" and repeat > 1:
         return (part.finish - part.first) / (repeat - 1)
     if metric == "steady":
-        return ready.first - ready.start - setup
+        return ready.first - ready.start - setup - ready.kept
     return part.finish - part.start

@@ -7,8 +7,8 @@ stages, and with what it costs before the first byte moves.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from planner.machine.curve import Curve
@@ -149,12 +149,28 @@ class Crossing:
             return f"{self.link}.backward", self.wire.backward
         return f"{self.link}.forward", self.wire.forward
 
-    def disk_direction(self) -> Direction | None:
-        """The direction in which the file behind a mapping is read, `None` where there is none."""
-        for link in self.machine.links.values():
-            if self.mapped_from in link.ends and self.host in link.ends:
-                return link.direction(self.mapped_from)
+    def disk(self) -> Crossing | None:
+        """The crossing that reads the file behind a mapping, `None` where there is none."""
+        for name, link in self.machine.links.items():
+            ends = self.mapped_from, self.host
+            if ends[0] in link.ends and ends[1] in link.ends and link.direction(ends[0]):
+                return replace(self, link=name, start=ends[0], end=ends[1])
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a strategy reads from a disk before its first byte moves, as one step of its setup.
+
+    `size` bytes over `crossing`, in `seconds` where nobody else reads; `charges` are seconds of
+    each shared resource that one of them takes.
+    """
+
+    step: str
+    crossing: Crossing
+    size: int
+    seconds: float
+    charges: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +186,9 @@ class Strategy:
     pins the whole flow on the host, `ahead` that one thread prepares each chunk ahead of its copy
     (and gives it back behind the copy where not all of them may be pinned),
     `later_reads` how often the GPU reads its own memory afterwards. Over a link that it is not
-    `offered` for there is no point in it: it is looked at only where the plan names it. `least` are
-    seconds that no shape goes below, so that a way need not be searched that cannot win.
+    `offered` for there is no point in it: it is looked at only where the plan names it. `reading`
+    is what its setup reads from a disk that others may want, too. `least` are seconds that no shape
+    goes below, so that a way need not be searched that cannot win.
     """
 
     name: str
@@ -191,6 +208,7 @@ class Strategy:
     ahead: bool = False
     later_reads: Callable[[Use], int] = lambda use: use.reads
     offered: Callable[[Link], bool] = lambda _link: True
+    reading: Callable[[Crossing], Reading | None] = lambda _crossing: None
     least: Callable[[Crossing], float] = lambda _crossing: 0.0
 
 

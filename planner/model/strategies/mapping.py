@@ -8,11 +8,16 @@ in the page cache costs minor faults, the rest waits for the disk, one thread at
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from planner.model.stage import Stage
-from planner.model.strategies.base import Crossing, Shape, Strategy, kinds, step, steps
-from planner.model.strategies.servers import copy_stage, fault_time, has_copies, no_faults
+from planner.model.strategies.base import Crossing, Reading, Shape, Strategy, kinds, step, steps
+from planner.model.strategies.faults import fault_charges, fault_time, no_faults
+from planner.model.strategies.servers import copy_stage, has_copies
 from planner.results import SetupStep
+
+FAULT_IN: Final = "fault in what is not cached"
+"""Name of the step in which a mapping that is registered whole comes from the disk."""
 
 
 def _lacks(crossing: Crossing) -> str | None:
@@ -37,9 +42,23 @@ def _stages(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
     """Copying out of the mapping into a buffer; else nothing moves before the next hop."""
     if crossing.after in ("mapped", "mapping"):
         return ()
-    source = replace(crossing, before="mapping", mapped_from=crossing.start)
+    source = _seen(crossing)
     table = crossing.ram.copy_rates["memory"]
     return (copy_stage(source, table, shape, max(1, crossing.size), dma=False),)
+
+
+def _seen(crossing: Crossing) -> Crossing:
+    """The crossing as whoever touches the mapping sees it."""
+    return replace(crossing, before="mapping", mapped_from=crossing.start)
+
+
+def _reading(crossing: Crossing) -> Reading | None:
+    """What the registration of the whole mapping waits for: pages that are not cached."""
+    cold = round(crossing.size * (1 - crossing.cached))
+    if crossing.after != "mapped" or not cold:
+        return None
+    source = replace(_seen(crossing), cached=0.0)
+    return Reading(FAULT_IN, crossing, cold, cold * fault_time(source), fault_charges(source))
 
 
 def _setup(crossing: Crossing, _shape: Shape) -> tuple[SetupStep, ...]:
@@ -47,11 +66,9 @@ def _setup(crossing: Crossing, _shape: Shape) -> tuple[SetupStep, ...]:
     setup = crossing.ram.setup
     if crossing.after != "mapped":
         return steps(step("map the file", crossing.size, None, setup.map_latency))
-    source = replace(crossing, before="mapping", mapped_from=crossing.start, cached=0.0)
-    cold = round(crossing.size * (1 - crossing.cached))
-    reading = fault_time(source) if cold else 0.0
+    cold = _reading(crossing)
     return steps(
-        step("fault in what is not cached", cold, 1 / reading if reading else None),
+        None if cold is None else step(cold.step, cold.size, None, cold.seconds),
         step(
             "map and register the file",
             crossing.size,
@@ -72,4 +89,5 @@ MAP = Strategy(
     single=True,
     ends=kinds("pageable", "pinned"),
     pins_all=lambda crossing: crossing.after == "mapped",
+    reading=_reading,
 )

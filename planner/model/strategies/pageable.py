@@ -8,8 +8,9 @@ from dataclasses import replace
 from planner.machine.curve import Curve
 from planner.model.stage import Stage
 from planner.model.strategies.base import Crossing, Shape, Strategy, kinds, nothing
+from planner.model.strategies.faults import fault_charges, fault_time
 from planner.model.strategies.pinned import DOWN, UP
-from planner.model.strategies.servers import fault_time, piecewise
+from planner.model.strategies.servers import piecewise
 from planner.results import Cause
 
 
@@ -80,7 +81,7 @@ def _stages(crossing: Crossing, _shape: Shape) -> tuple[Stage, ...]:
             lag=lag,
             idle=curve.idle,
             overhead=curve.overhead,
-            charges=charges,
+            charges=charges | fault_charges(crossing),
             cause=cause,
             blocks=True,
         ),

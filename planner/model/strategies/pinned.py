@@ -17,7 +17,8 @@ from planner.model.strategies.base import (
     step,
     steps,
 )
-from planner.model.strategies.servers import dispatcher, dma, fault_time
+from planner.model.strategies.faults import fault_charges, fault_time
+from planner.model.strategies.servers import dispatcher, dma
 from planner.results import SetupStep
 
 USUAL: Final = 64 << 20
@@ -135,7 +136,11 @@ def _ahead(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
             # The driver holds its lock all the time: whoever queues a copy meanwhile waits (1.3 ms
             # instead of 3 us beside regions of 48 MiB, measured on an H200 machine, 2026-11-29).
             # What waits for the disk does so before the driver comes to it.
-            charges={resource: seconds(chunk) / chunk, dispatcher(crossing): locked},
+            charges={
+                resource: seconds(chunk) / chunk,
+                dispatcher(crossing): locked,
+                **fault_charges(crossing),
+            },
             cause="page_faults" if cold * chunk > curve.seconds(chunk) else "host_copy",
         ),
         *copies,

@@ -11,6 +11,7 @@ from planner.machine.tables import CopyTable
 from planner.model.one_slot import together
 from planner.model.stage import Costs, Stage, Turns
 from planner.model.strategies.base import RINGS, Crossing, Shape, step, steps
+from planner.model.strategies.faults import fault_charges, fault_time
 from planner.model.strategies.remembered import Remembered
 from planner.results import Cause, SetupStep
 
@@ -140,17 +141,20 @@ def copy_stage(
     top.
     """
     faults = fault_time(crossing)
+    reading = fault_charges(crossing)
     chunk = min(shape.chunk, max(1, crossing.size))
 
     def make() -> Stage:
         capacity = table.rate(shape.workers, ring, beside_dma=dma)
         own = table if dma else _without_dma(table, crossing.ram)
-        return _copies(crossing, own, shape.workers, chunk, capacity=capacity, faults=faults)
+        made = _copies(crossing, own, shape.workers, chunk, capacity=capacity, faults=faults)
+        return replace(made, charges={**made.charges, **reading}) if reading else made
 
     if crossing.pieces:
         return make()
     emulated = crossing.machine.emulated
-    figures = (crossing.host, shape, chunk, ring, dma, faults, emulated, crossing.turns)
+    shared = tuple(reading.items())
+    figures = (crossing.host, shape, chunk, ring, dma, faults, shared, emulated, crossing.turns)
     return _pools.stage(figures, (table, crossing.machine.nodes), make)
 
 
@@ -250,33 +254,6 @@ def ring_of(crossing: Crossing, shape: Shape) -> int:
     """Bytes that the CPU's stores (or loads) go round in: the ring, or the whole buffer."""
     kinds = (crossing.before, crossing.after)
     return shape.ring if any(kind in RINGS for kind in kinds) else max(crossing.size, 1)
-
-
-def fault_time(crossing: Crossing) -> float:
-    """Seconds a byte of touching a file's mapping takes; 0 for other memory.
-
-    What is cached costs minor faults, what is not comes from the disk while the thread waits.
-    """
-    if crossing.before != "mapping":
-        return 0.0
-    touch = crossing.ram.setup.map_touch
-    direction = crossing.disk_direction()
-    curve = None if direction is None else direction.curves.get("mmap")
-    warm = 1 / touch if touch else 0.0
-    cold = 1 / curve.rate if curve else 0.0
-    return crossing.cached * warm + (1 - crossing.cached) * max(cold, warm)
-
-
-def no_faults(crossing: Crossing) -> str | None:
-    """Why nothing is known of touching a mapping that is wholly or partly cold, or `None`."""
-    if crossing.cached >= 1:
-        return None
-    if crossing.curve("mmap") is None:
-        return (
-            "the file is not wholly in the page cache, and "
-            f"{crossing.link} has no measured page faults (curve mmap)"
-        )
-    return None
 
 
 def disk_stage(crossing: Crossing, curve: Curve | None, rate: float, shape: Shape) -> Stage:
