@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Final, Literal
 
 from planner.machine.schema import Hbm, Machine
-from planner.model.choose import Candidate, setup_of
+from planner.model.choose import Candidate, setup_of, steady_of
 from planner.model.fluid import Fluid, fluid, prepared, streamed, waits
 from planner.model.movement import LANES, REGISTER, STAGING, START, TOUCH, Movement, added
 from planner.model.need import Need
@@ -113,6 +113,11 @@ class Lane:
         """Seconds of one repeat alone."""
         return sum(f.total for f in self.fluids)
 
+    @property
+    def capped(self) -> float:
+        """The same under the cap of its flow."""
+        return sum(f.under(self.need.rate, self.need.size) for f in self.fluids)
+
     def hops(self) -> tuple[Hop, ...]:
         """The schedule of this lane; streamed hops are coupled like those of a ring."""
         pairs = zip(self.movements, self.candidate.shapes, strict=True)
@@ -201,8 +206,11 @@ class Arrangement:
         )
 
     def duration(self, repeat: int) -> float:
-        """Setup once and `repeat` times what the slowest lane takes alone."""
-        return self.setup_seconds + repeat * max(lane.seconds for lane in self.lanes)
+        """Setup once and `repeat` times what the slowest lane takes alone, under their one cap."""
+        rate = self.main.need.rate
+        all_bytes = sum(lane.need.size for lane in self.lanes)
+        slowest = max(lane.capped for lane in self.lanes)
+        return self.setup_seconds + repeat * max(slowest, all_bytes / rate if rate else 0.0)
 
     @property
     def ring(self) -> int:
@@ -274,7 +282,7 @@ def carried(machine: Machine, lane: Lane, size: int | None = None) -> Lane:
     way = Way(crossings, old.way.strategies)
     shapes = tuple(_kept(s, lane.need.size, need.size) for s in old.shapes)
     movements = way.movements
-    steady = sum(m.seconds(s) for m, s in zip(movements, shapes, strict=True))
+    steady = steady_of(need, movements, shapes)
     # Destination and buffers are paid for what this lane brings.
     setup = setup_of(machine, need, way, shapes)
     if lane.streamed:  # between its movements lie a few chunks, not a buffer for everything

@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from planner.machine.schema import Hbm, Machine, Ram
 from planner.machine.topology import Topology
 from planner.model.fits import does_not_fit
+from planner.model.fluid import fluid
 from planner.model.known import choose_shape
 from planner.model.movement import LANES, READY, START, Movement, buffer_setup
 from planner.model.need import Need
 from planner.model.pieces import piece_by_piece
 from planner.model.shapes import Choice
+from planner.model.spacing import chunk_of
 from planner.model.strategies import Shape
 from planner.model.strategies.base import Reading, step, steps
 from planner.model.ways import Way, leaves_out, matches_pins, ways
 from planner.results import FlowSchedule, Rejected, SetupStep
-from planner.units import format_time
+from planner.units import format_rate, format_time
 
 DETOUR = 1.02
 """What a way over another GPU must gain: less than two per cent is within the error of any
@@ -56,6 +58,14 @@ class Candidate:
         found = (strategy.reading(crossing) for strategy, crossing in pairs)
         return next((one for one in found if one is not None and one.step in paid), None)
 
+    def spaced(self, need: Need) -> bool:
+        """Whether it goes in chunks that the flow's cap can hold back; one call cannot be."""
+        if need.rate is None or need.pins.chunk is not None:
+            return True
+        most = chunk_of(need.rate)
+        pairs = zip(self.way.movements, self.shapes, strict=True)
+        return all(min(s.chunk, m.size) <= most for m, s in pairs if m.stages(s))
+
     @property
     def ring(self) -> int:
         """Bytes of the largest ring; rings of successive movements are not held together."""
@@ -83,8 +93,7 @@ class Decision:
 
     def rejected(self) -> tuple[Rejected, ...]:
         """All that was not chosen, fastest first, then what does not apply."""
-        best = self.best.duration(self.need.repeat)
-        slower = tuple(_slower(c, self.need.repeat, best) for c in self.others)
+        slower = tuple(_slower(c, self.need, self.best) for c in self.others)
         return (*slower, *self.infeasible)
 
 
@@ -113,7 +122,7 @@ def decide(
         If no way applies; the message lists why not.
 
     """
-    found: list[tuple[float, int, Candidate]] = []
+    found: list[tuple[bool, float, int, Candidate]] = []
     infeasible: list[Rejected] = []
     applicable: set[str] = set()  # reasons of ways that only do not fit
     choices = Choices(need)
@@ -133,8 +142,9 @@ def decide(
                 applicable.add(candidate)
             infeasible.append(Rejected(strategies=way.names, route=way.places, reason=candidate))
         else:
-            found.append((candidate.duration(need.repeat), order, candidate))
-            fastest = min(fastest, found[-1][0])
+            duration, loose = candidate.duration(need.repeat), not candidate.spaced(need)
+            found.append((loose, duration, order, candidate))
+            fastest = fastest if loose else min(fastest, duration)
     infeasible.extend(_no_link_for_gds(topology, need))
     # Ways that differ only in a buffer on the way may lack the same thing: say it once.
     infeasible = list({(r.strategies, r.route, r.reason): r for r in infeasible}.values())
@@ -142,8 +152,8 @@ def decide(
         from planner.model.no_way import no_way
 
         raise no_way(topology, need, infeasible, applicable)
-    found.sort(key=lambda row: (row[0], row[1]))
-    ranked = _straight_first(topology.machine, need, [candidate for _, _, candidate in found])
+    found.sort(key=lambda row: row[:3])
+    ranked = _straight_first(topology.machine, need, [row[-1] for row in found])
     infeasible.extend(piece_by_piece(need, ranked[0].way, ranked[0].duration(need.repeat)))
     return Decision(need, ranked[0], tuple(ranked[1:]), tuple(infeasible))
 
@@ -155,7 +165,7 @@ def _straight_first(machine: Machine, need: Need, ranked: Sequence[Candidate]) -
         return any(isinstance(machine.nodes[name], Hbm) for name in candidate.way.places[1:-1])
 
     bound = ranked[0].duration(need.repeat) * DETOUR
-    near = [one for one in ranked if one.duration(need.repeat) <= bound]
+    near = [one for one in ranked if one.duration(need.repeat) <= bound and one.spaced(need)]
     best = next((one for one in near if not passes_a_gpu(one)), ranked[0])
     return [best, *(one for one in ranked if one is not best)]
 
@@ -197,15 +207,21 @@ def evaluate(
     if reason is not None:
         return reason
     choices = choices or Choices(need)
-    shapes, steady, flat = [], 0.0, None
+    shapes, flat = [], None
     for movement in way.movements:
         choice = choices.of(movement)
         if isinstance(choice, str):
             return choice
         shapes.append(choice.shape)
-        steady += choice.seconds
         flat = choice.flat or flat
+    steady = steady_of(need, way.movements, shapes)
     return Candidate(way, tuple(shapes), steady, setup_of(machine, need, way, shapes), flat)
+
+
+def steady_of(need: Need, movements: Sequence[Movement], shapes: Sequence[Shape]) -> float:
+    """Seconds of one repeat alone, as the simulation of the plan would find it."""
+    pairs = zip(movements, shapes, strict=True)
+    return sum(fluid(m, s).under(need.rate, m.size) for m, s in pairs)
 
 
 def _no_link_for_gds(topology: Topology, need: Need) -> list[Rejected]:
@@ -268,13 +284,16 @@ EQUAL = 1e-9
 """Times are the same within this share: they differ by how their sums are rounded."""
 
 
-def _slower(candidate: Candidate, repeat: int, best: float) -> Rejected:
+def _slower(candidate: Candidate, need: Need, chosen: Candidate) -> Rejected:
     """A feasible candidate that was not chosen."""
-    duration = candidate.duration(repeat)
+    repeat = need.repeat
+    best, duration = chosen.duration(repeat), candidate.duration(repeat)
     setup = candidate.setup_seconds
     shape = max(candidate.shapes, key=lambda s: s.ring) if candidate.shapes else Shape(0)
     reason = f"takes {format_time(duration - best)} longer"
-    if duration < best * (1 - EQUAL):
+    if need.rate and chosen.spaced(need) and not candidate.spaced(need):
+        reason = f"it moves too much in one call to keep to {format_rate(need.rate)}"
+    elif duration < best * (1 - EQUAL):
         reason = f"over another GPU it gains {format_time(best - duration)} only"
     elif duration - best <= EQUAL * best:
         reason = "as quick, and listed later"

@@ -24,7 +24,7 @@ from planner.model.compose import Composition, compose
 from planner.model.held import pinned_by_tool
 from planner.model.needs import Demand, pinned_budget
 from planner.model.options import alike, distinct, other_ways, same_way, single_way, smaller
-from planner.model.paced import paced, rate_of
+from planner.model.paced import paced
 from planner.model.ways import routes_of
 from planner.model.why_not import shared_instead, split_instead, told_once
 from planner.plan.schema import Plan
@@ -145,8 +145,7 @@ class _Search:
         machine = self.topology.machine
         if demand.priority < max(other.priority for other in self.demands):
             option = yielding(machine, option)
-        rate = rate_of(self.plan, demand.flow)
-        return option if rate is None else paced(machine, option, rate)
+        return option if demand.need.rate is None else paced(machine, option)
 
     def _split(self, i: int, single: Arrangement) -> None:
         """Put a split over several routes in front of the best single way, where it is faster."""
@@ -186,7 +185,7 @@ class _Search:
                 self.options[i] += smaller(machine, demand.need, candidate)
             self.options[i] = distinct([self._suited(demand, one) for one in self.options[i]])
         self._search()
-        free = [i for i in free if rate_of(self.plan, self.demands[i].flow) is None]
+        free = [i for i in free if self.demands[i].need.rate is None]
         self.most = self.played + MOST_ALIKE
         for _ in range(STEPS if len(self.demands) <= FEW else 0):
             rings = {i: self.present[i] for i in free if not self._in_fan(i)}

@@ -19,7 +19,7 @@ def arithmetic(need: Need, candidate: Candidate, fluids: list[Fluid]) -> tuple[s
         candidate.way.movements, candidate.shapes, fluids, strict=True
     ):
         lines.extend(_stage_line(stage, shape) for stage in movement.stages(shape))
-        line = _movement_line(movement, shape, flow)
+        line = _movement_line(movement, shape, flow, need.rate)
         if line:
             lines.append(line)
         if movement.overhead:
@@ -55,7 +55,7 @@ def _stage_line(stage: Stage, shape: Shape) -> str:
     )
 
 
-def _movement_line(movement: Movement, shape: Shape, flow: Fluid) -> str:
+def _movement_line(movement: Movement, shape: Shape, flow: Fluid, cap: float | None) -> str:
     """`steady: 5.1 ms until full and drained + 13.5 GB / 52.1 GB/s = 0.264 s`."""
     if flow.total == 0.0:
         return ""
@@ -63,5 +63,6 @@ def _movement_line(movement: Movement, shape: Shape, flow: Fluid) -> str:
     ring = f" (ring {format_size(shape.ring)})" if movement.has_ring else ""
     return (
         f"{route}{ring}: {format_time(flow.delay)} + {format_size(movement.size)} / "
-        f"{format_rate(flow.cap)} = {format_time(flow.total)}"
+        f"{format_rate(flow.cap if cap is None else min(flow.cap, cap))} = "
+        f"{format_time(flow.under(cap, movement.size))}"
     )

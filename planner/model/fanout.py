@@ -15,7 +15,7 @@ from planner.errors import InfeasibleError
 from planner.machine.schema import Hbm
 from planner.machine.topology import Topology
 from planner.model.arrange import Arrangement, Fan, Lane, alone, turns_of
-from planner.model.choose import Candidate, decide, setup_of
+from planner.model.choose import Candidate, decide, setup_of, steady_of
 from planner.model.need import Need, Pins
 from planner.model.needs import Demand
 from planner.model.scheduled import rebased
@@ -107,7 +107,7 @@ def _chain(
         if best is None:
             return {}
         shapes = (Shape(shape.chunk, 2),)
-        steady = best.way.movements[0].seconds(shapes[0])
+        steady = steady_of(need, best.way.movements, shapes)
         setup = setup_of(topology.machine, need, best.way, shapes)
         lane = Lane(need, Candidate(best.way, shapes, steady, setup))
         found[demand.need.name] = Arrangement((lane,), source=before.need.name, fan="chain")

@@ -44,6 +44,12 @@ class Fluid:
     engines: tuple[str, ...] = ()
     one_call: bool = False
 
+    def under(self, rate: float | None, size: int) -> float:
+        """Seconds that it takes alone with `size` bytes under a cap of so many bytes/s."""
+        if rate is None or rate >= self.cap or not self.total:
+            return self.total
+        return self.delay + size / rate
+
 
 STILL = Fluid(0.0, 0.0, float("inf"), {}, ())
 """Nothing moves: a flow of the simulation that only waits for others."""

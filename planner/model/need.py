@@ -42,7 +42,8 @@ class Need:
     `cores` cap what the flow may take. `pieces` are the separate pieces of the bytes as (size, how
     many), empty for one; those of a file lie in one range. `use` says how a GPU uses what it gets,
     `fsync` that a disk must have it. `turns` is how many turns at the locks of the process a chunk
-    takes: more than one where copies to further GPUs follow it.
+    takes: more than one where copies to further GPUs follow it. `rate` is the most that it may
+    move, bytes/s; `None` where nothing is said.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Need:
     use: Use | None = None
     fsync: bool = False
     turns: float = 1.0
+    rate: float | None = None
 
 
 class Details(TypedDict):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -68,6 +68,7 @@ def demands(
                     raise _unknown_node(plan, machine, name, node)
             share = _cached(flow, (cached or {}).get(name))
             need = _need(plan, machine, flow, copy, share)
+            need = replace(need, rate=rate_of(plan, flow))
             found.append(
                 Demand(
                     need,
@@ -82,6 +83,12 @@ def demands(
                 )
             )
     return found
+
+
+def rate_of(plan: Plan, flow: Flow) -> float | None:
+    """The lower of the flow's and the plan's cap, bytes/s; `None` where there is none."""
+    caps = [cap for cap in (flow.budget.rate, plan.budget.rate) if cap is not None]
+    return min(caps, default=None)
 
 
 def _kept(plan: Plan, name: str, flow: Flow) -> int:

@@ -28,6 +28,8 @@ def other_ways(need: Need, decision: Decision) -> list[Arrangement]:
     """
     limit = SLOWEST * decision.best.duration(need.repeat)
     near = [c for c in decision.others if c.duration(need.repeat) <= limit]
+    if decision.best.spaced(need):
+        near = [c for c in near if c.spaced(need)]
     few, further = near[: BEST_WAYS - 1], near[BEST_WAYS - 1 :]
     if not any(_ends_in_one_call(c) for c in (decision.best, *few)):
         few += [c for c in further if _ends_in_one_call(c)][:1]

@@ -26,6 +26,8 @@ from planner.results import (
 
 ALONE = 1.005
 """Up to half a per cent longer than alone, a flow is limited by what limits it alone."""
+BUDGET = ".budget"
+"""How the caps on rates are called, behind the flow's name or the plan's."""
 SETUP = 0.5
 """Setup is the limit where it takes more than half of the time, as for a flow alone."""
 
@@ -137,7 +139,8 @@ def _bottleneck(item: Chosen, composed: Composition, part: Part, alone: float) -
     lane, took = item.arrangement.main, _duration(part)
     reading = item.arrangement.preparing
     setup = reading.delay if part.kept else item.arrangement.setup_seconds
-    if part.holder is None or took <= alone * ALONE or setup > SETUP * took:
+    held = part.holder is not None and part.holder.endswith(BUDGET)
+    if part.holder is None or setup > SETUP * took or (took <= alone * ALONE and not held):
         return bottleneck(lane.need, lane.candidate, list(lane.each), streamed=lane.streamed)
     load = composed.load[composed.resources.index(part.holder)]
     return Bottleneck(
@@ -149,7 +152,7 @@ def _bottleneck(item: Chosen, composed: Composition, part: Part, alone: float) -
 
 def _cause(resource: str) -> Cause:
     """Why a shared resource limits."""
-    if resource.endswith(".budget"):
+    if resource.endswith(BUDGET):
         return "capacity"
     if resource.endswith(COPY):
         return "host_copy"

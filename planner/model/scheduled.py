@@ -7,7 +7,7 @@ from dataclasses import replace
 from planner.errors import InfeasibleError
 from planner.machine.schema import Machine
 from planner.machine.topology import Topology
-from planner.model.choose import Candidate, setup_of
+from planner.model.choose import Candidate, setup_of, steady_of
 from planner.model.movement import Movement
 from planner.model.need import Need, Pins
 from planner.model.strategies import Shape
@@ -30,7 +30,7 @@ def candidate_of(topology: Topology, need: Need, schedule: FlowSchedule) -> Cand
     if reason is not None:
         raise InfeasibleError(f"flow {need.name}: {machine.name} cannot run the schedule: {reason}")
     shapes = _shapes(way, schedule)
-    steady = sum(m.seconds(s) for m, s in zip(way.movements, shapes, strict=True))
+    steady = steady_of(need, way.movements, shapes)
     return Candidate(way, shapes, steady, setup_of(machine, need, way, shapes))
 
 
@@ -40,7 +40,7 @@ def rebased(machine: Machine, need: Need, candidate: Candidate) -> Candidate:
         replace(crossing, machine=machine, turns=need.turns) for crossing in candidate.way.crossings
     )
     way = Way(crossings, candidate.way.strategies)
-    steady = sum(m.seconds(s) for m, s in zip(way.movements, candidate.shapes, strict=True))
+    steady = steady_of(need, way.movements, candidate.shapes)
     setup = setup_of(machine, need, way, candidate.shapes)
     return Candidate(way, candidate.shapes, steady, setup, candidate.flat)
 

@@ -15,6 +15,7 @@ from functools import lru_cache
 from planner.model.movement import Movement
 from planner.model.need import Need
 from planner.model.pipeline import FEW_WAVES, closed_form
+from planner.model.spacing import most_chunk, spaced
 from planner.model.strategies import Shape
 from planner.units import format_size
 from planner.wording import counted
@@ -64,6 +65,7 @@ def choose_shape(movement: Movement, need: Need) -> Choice | str:
     """The best shape within the flow's budgets, or the reason why there is none."""
     if movement.single:
         shape = Shape(need.pins.chunk or max(movement.size, 1), need.pins.depth or 1)
+        shape = spaced(need, _names(movement), shape)
         return Choice(shape, movement.seconds(shape))
     shapes = list(_shapes(movement, need))
     room = need.pinned_budget
@@ -74,18 +76,20 @@ def choose_shape(movement: Movement, need: Need) -> Choice | str:
     if not fitting:
         return _too_small(movement, need, shapes, room)
     fitting = _in_cache(movement, fitting)
-    scored = _scored(movement, fitting)
-    fast = _best(movement, scored, 0.0)
+    # Under a cap all shapes that reach it are as good, so the smallest ring among them wins.
+    capped = movement.size / need.rate if need.rate else 0.0
+    scored = _scored(movement, fitting, capped)
+    fast = _best(movement, scored, 0.0, capped)
     double = [(t, s) for t, s in scored if s.depth > 1]
     if fast.shape.depth == 1 and need.pins.depth is None and double:
         scored = double
-        fast = _steadier(fast, _best(movement, double, 0.0))
+        fast = _steadier(fast, _best(movement, double, 0.0, capped))
         if fast.shape.depth == 1:
             return fast
     once = _per_ring_byte(movement) / need.repeat
     if once == 0.0:
         return fast
-    cheap = _best(movement, scored, once)
+    cheap = _best(movement, scored, once, capped)
     saved = 1 - (cheap.seconds + once * cheap.shape.ring) / (fast.seconds + once * fast.shape.ring)
     return cheap if saved > (SAVED if movement.has_pool else 0.0) else fast
 
@@ -111,8 +115,12 @@ def _steadier(one: Choice, two: Choice) -> Choice:
     return two if two.seconds <= one.seconds * (1 + JITTER) else one
 
 
-def _scored(movement: Movement, fitting: Sequence[Shape]) -> list[tuple[float, Shape]]:
+def _scored(
+    movement: Movement, fitting: Sequence[Shape], least: float
+) -> list[tuple[float, Shape]]:
     """The shapes with their seconds: every other chunk and worker, then all around the best.
+
+    None takes less than `least`.
 
     The time is flat around its optimum and rises on both sides, so the coarse grid cannot miss it
     by more than a step.
@@ -125,12 +133,12 @@ def _scored(movement: Movement, fitting: Sequence[Shape]) -> list[tuple[float, S
         if s.depth == depth and s.chunk in COARSE_CHUNKS and s.workers in COARSE_WORKERS
     ]
     if len(fitting) <= FEW_SHAPES or not coarse:
-        return [(_score(movement, s), s) for s in fitting]
-    found = {s: _score(movement, s) for s in coarse}
+        return [(max(_score(movement, s), least), s) for s in fitting]
+    found = {s: max(_score(movement, s), least) for s in coarse}
     for _, _, centre in sorted((t, _taste(s), s) for s, t in found.items())[:CENTRES]:
         for shape in fitting:
             if _near(shape, centre) and shape not in found:
-                found[shape] = _score(movement, shape)
+                found[shape] = max(_score(movement, shape), least)
     return [(t, s) for s, t in found.items()]
 
 
@@ -142,10 +150,12 @@ def _near(shape: Shape, centre: Shape) -> bool:
     )
 
 
-def _best(movement: Movement, scored: list[tuple[float, Shape]], once: float) -> Choice:
+def _best(
+    movement: Movement, scored: list[tuple[float, Shape]], once: float, least: float
+) -> Choice:
     """The best shape when each byte of the ring costs `once` seconds beside the steady time."""
     ranked = sorted((t + once * s.ring, _taste(s), s) for t, s in scored)
-    exact = [(movement.seconds(s), s) for _, _, s in ranked[:SHORT_LIST]]
+    exact = [(max(movement.seconds(s), least), s) for _, _, s in ranked[:SHORT_LIST]]
     best = min(t + once * s.ring for t, s in exact)
     equal = [(_taste(s), t, s) for t, s in exact if t + once * s.ring <= best * (1 + FLAT)]
     _, seconds, shape = min(equal, key=lambda row: row[0])
@@ -170,9 +180,9 @@ _SAMPLE = 1 << 30
 def _shapes(movement: Movement, need: Need) -> tuple[Shape, ...]:
     """The grid, or what of it the plan's pins leave."""
     pins = need.pins
-    chunks = _pinned(pins.chunk, (c for c in CHUNKS if c < movement.size)) or [
-        max(movement.size, 1)
-    ]
+    most = most_chunk(need, _names(movement))
+    grid = CHUNKS if most is None else [c for c in CHUNKS if c <= most] or [most]
+    chunks = _pinned(pins.chunk, (c for c in grid if c < movement.size)) or [max(movement.size, 1)]
     # Without a ring only a stream, or a thread that works ahead, has a second chunk on the way.
     alone = (2,) if movement.ahead or movement.streams else (1,)
     depths = _pinned(pins.depth, DEPTHS if movement.has_ring else alone)
@@ -200,6 +210,10 @@ def _grid(
         for count in workers
         if (count == 1 or (count - 1) * chunk < size) and (depth == min(depths) or chunk < size)
     )
+
+
+def _names(movement: Movement) -> list[str]:
+    return [strategy.name for strategy in movement.strategies]
 
 
 def _pinned(value: int | None, grid: Iterable[int]) -> list[int]:

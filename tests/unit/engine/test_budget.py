@@ -22,7 +22,7 @@ from planner.engine.waits import Stop, Stopped
 from planner.engine.worker import operations_of
 from planner.errors import InfeasibleError, UnavailableError
 from planner.model.estimate import estimate
-from planner.model.paced import chunk_of
+from planner.model.spacing import chunk_of
 from planner.plan.schema import Plan
 from planner.results import Run
 from tests.helpers.machines import GB, MIB, one_gpu
