@@ -126,11 +126,14 @@ def _predict(loaded: LoadedPlan, machine: Machine, *, to_run: bool = False) -> E
     return judged(predict(loaded.plan, machine, only=only), loaded.plan)
 
 
-def judged(estimate: Estimate, plan: Plan) -> Estimate:
-    """The estimate with the plan's objectives judged, and the verdict that follows."""
+def judged(estimate: Estimate, plan: Plan, *, brief: bool = False) -> Estimate:
+    """The estimate with the plan's objectives judged, and the verdict that follows.
+
+    A `brief` answer does not say how far they hold, which takes as long as many predictions.
+    """
     metrics = estimate_metrics(estimate)
     objectives = tuple(
-        judge(objective, metrics, holds_while=_holds_while(objective, estimate))
+        judge(objective, metrics, holds_while=None if brief else _holds_while(objective, estimate))
         for objective in plan.objectives
     )
     verdict = estimate_verdict(objectives)

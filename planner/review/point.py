@@ -78,7 +78,7 @@ def point(scene: Scene, index: int, values: Sequence[str]) -> SweepPoint:
     try:
         loaded = scene.load(values)
         machine = scene.machine(loaded)
-        estimate = judged(predict(loaded.plan, machine, brief=True), loaded.plan)
+        estimate = judged(predict(loaded.plan, machine, brief=True), loaded.plan, brief=True)
     except PlannerError as error:
         return SweepPoint(
             index=index,

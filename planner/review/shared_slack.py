@@ -1,7 +1,8 @@
-"""How far a resource that flows share may slow down before an objective is missed.
+"""How far a link or a port may slow down before an objective is missed.
 
-All of them slow down with it, so the whole plan is played again with the same schedules: the lowest
-rate that still holds is looked for, and it is checked that the objective holds above it too.
+All that use it slow down with it, so the whole plan is played again with the same schedules: the
+lowest rate that still holds is looked for, and it is checked that the objective holds above it too.
+Who types that rate in has the schedules chosen anew: it has to hold with those as well.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from pydantic import ValidationError
 
 from planner.errors import PlannerError
 from planner.machine.schema import Machine
+from planner.model.estimate import estimate as predict
 from planner.model.slower import Replay, rate_of, with_rate
 from planner.plan.objectives import Objective
 from planner.plan.schema import Plan
 from planner.results import Estimate
+from planner.review.objectives import estimate_metrics, judge
 
 SLOWEST = 1000
 """How much slower is looked at: what holds there does not depend on the resource."""
@@ -24,6 +27,11 @@ NEAR = 1e-3
 """Share of the rate between what holds and what does not at which the search ends."""
 PLAYS = 24
 """Plays of one search at the most: up to 10 to find where it ends, some 5 to find how far."""
+HIGHER = (1.0, 1.01, 1.03, 1.1)
+"""What is tried where schedules chosen anew take longer: a ring of few bytes may be preferred to
+one that is a little faster."""
+MOST_ANEW = 8
+"""Flows up to which the schedules are chosen anew: beyond, that is a search of seconds."""
 BETWEEN = 4
 """Rates above the answer at which the objective is checked as well."""
 MOST_FLOWS = 20_000
@@ -63,10 +71,24 @@ def _search(objective: Objective, replay: Replay, resource: str, present: float)
     good, bad = _bracket(late)
     if good is None or bad is None:
         return None
-    slower = _between(late, good, bad)
-    found = min(_rounded_up(present / slower), present)
-    step = (present / found) ** (1 / BETWEEN)
-    return found if all(late(step**k) <= 0 for k in range(1, BETWEEN + 1)) else None
+    lowest = present / _between(late, good, bad)
+    for more in HIGHER:
+        found = rounded_up(lowest * more)
+        if found > present:
+            return None
+        step = (present / found) ** (1 / BETWEEN)
+        kept = all(late(step**k) <= 0 for k in range(1, BETWEEN + 1))
+        if not kept or _holds_anew(objective, replay, with_rate(replay.machine, resource, found)):
+            return found if kept else None
+    return None
+
+
+def _holds_anew(objective: Objective, replay: Replay, machine: Machine) -> bool:
+    """Whether the objective holds there with schedules that are chosen for that machine."""
+    if len(replay.wanted) > MOST_ANEW:
+        return True
+    found = estimate_metrics(predict(replay.plan, machine, brief=True))
+    return judge(objective, found).passed is not False
 
 
 _Point = tuple[float, float]
@@ -124,6 +146,7 @@ def _seconds(objective: Objective, replay: Replay, machine: Machine) -> float | 
     return max(replay.times(machine, objective.subject, metric), default=None)
 
 
-def _rounded_up(rate: float) -> float:
+def rounded_up(rate: float) -> float:
+    """A rate in bytes/s, in three digits that are not less than it."""
     digit = 10.0 ** (math.floor(math.log10(rate)) - 2)
     return math.ceil(rate / digit - 1e-9) * digit

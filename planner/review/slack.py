@@ -1,8 +1,10 @@
 """How far the bottleneck may slow down before an objective is missed.
 
-Everything but the bottleneck's own busy time is kept as predicted, which holds while that resource
-stays the bottleneck, and slowing it keeps it so. Where flows share the resource, or several decide
-the metric, the plan is played again instead (`shared_slack`).
+What a link or a port must give is found by playing the plan again on slower ones (`shared_slack`):
+a link is said to have a rate that no copy quite reaches. Of what has no rate of its own, like the
+copies of a host, everything but its own busy time is kept as predicted, which holds while it stays
+the bottleneck, and slowing it keeps it so. Rates are told in three digits, rounded up: what is
+shown has to hold.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from typing import Final, NamedTuple
 
 from planner.plan.objectives import Objective
 from planner.results import Estimate, FlowEstimate, HopEstimate
+from planner.review.shared_slack import lowest_rate, rounded_up
 
 _TIMES: Final = ("duration", "rate", "makespan", "first", "steady")
 """The metrics that grow with a slower resource. What compute leaves exposed does not: it depends
@@ -30,7 +33,7 @@ def slack(objective: Objective, estimate: Estimate) -> Slack | None:
         return None
     flow = _flow_of(objective, estimate)
     hop = _hop_of(flow)
-    if flow is None or (hop is not None and _shared(hop.resource, flow, estimate)):
+    if flow is None or (hop is not None and _needs_playing(hop.resource, flow, estimate)):
         return _played(objective, estimate)
     if hop is None or hop.busy_s <= 0:
         return None
@@ -40,7 +43,12 @@ def slack(objective: Objective, estimate: Estimate) -> Slack | None:
         return None
     # value = rest + times x busy; the limit leaves (limit - rest) / times for one busy time.
     busy = hop.busy_s + (limit - value) / times
-    return Slack(hop.resource, flow.size_bytes / busy)
+    return Slack(hop.resource, rounded_up(flow.size_bytes / busy))
+
+
+def _needs_playing(resource: str, flow: FlowEstimate, estimate: Estimate) -> bool:
+    """Whether it is a link, or something that others use, too."""
+    return resource.endswith((".forward", ".backward")) or _shared(resource, flow, estimate)
 
 
 def _hop_of(flow: FlowEstimate | None) -> HopEstimate | None:
@@ -63,8 +71,6 @@ def _played(objective: Objective, estimate: Estimate) -> Slack | None:
     limit = estimate.bottleneck
     if objective.metric != "makespan":
         limit = max(asked, key=lambda flow: (flow.duration_s, flow.name)).bottleneck
-    from planner.review.shared_slack import lowest_rate
-
     rate = lowest_rate(objective, estimate, limit.resource)
     return None if rate is None else Slack(limit.resource, rate)
 

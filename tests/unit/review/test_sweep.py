@@ -109,7 +109,9 @@ def test_a_point_is_the_estimate_of_the_plan_with_the_same_settings(data: Any) -
         assert point.makespan_s == alone.makespan_s
         assert [f.duration_s for f in point.flows] == [f.duration_s for f in alone.flows]
         assert point.value == alone.flows[0].duration_s
-        assert point.objectives == alone.objectives
+        # How far they hold is not worked out in a sweep, which shows that itself.
+        untold = [one.model_copy(update={"holds_while": None}) for one in alone.objectives]
+        assert list(point.objectives) == untold
         assert point.exit_code == alone.verdict.exit_code
         assert point.bottleneck == alone.bottleneck
         assert point.machine == alone.machine["name"]
