@@ -290,7 +290,7 @@ def carried(machine: Machine, lane: Lane, size: int | None = None) -> Lane:
         between = {f"allocate {name}" for name in passed}
         setup = tuple(step for step in setup if step.name not in between)
         setup = (*setup, *_stagings(machine, passed, shapes[0].ring))
-    return Lane(need, Candidate(way, shapes, steady, setup, old.flat), lane.streamed)
+    return Lane(need, Candidate(way, shapes, steady, setup), lane.streamed)
 
 
 def _kept(shape: Shape, before: int, now: int) -> Shape:

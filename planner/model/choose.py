@@ -39,7 +39,6 @@ class Candidate:
     shapes: tuple[Shape, ...]
     steady: float
     setup: tuple[SetupStep, ...]
-    flat: str | None = None
 
     @property
     def setup_seconds(self) -> float:
@@ -207,15 +206,14 @@ def evaluate(
     if reason is not None:
         return reason
     choices = choices or Choices(need)
-    shapes, flat = [], None
+    shapes = []
     for movement in way.movements:
         choice = choices.of(movement)
         if isinstance(choice, str):
             return choice
         shapes.append(choice.shape)
-        flat = choice.flat or flat
     steady = steady_of(need, way.movements, shapes)
-    return Candidate(way, tuple(shapes), steady, setup_of(machine, need, way, shapes), flat)
+    return Candidate(way, tuple(shapes), steady, setup_of(machine, need, way, shapes))
 
 
 def steady_of(need: Need, movements: Sequence[Movement], shapes: Sequence[Shape]) -> float:

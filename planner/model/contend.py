@@ -21,10 +21,19 @@ from planner.model.arrange import Arrangement, alone, yielding
 from planner.model.capacity import may_overflow, overdrawn
 from planner.model.choose import decide
 from planner.model.compose import Composition, compose
+from planner.model.flat import neighbourhood
 from planner.model.held import pinned_by_tool
 from planner.model.needs import Demand, pinned_budget
-from planner.model.options import alike, distinct, other_ways, same_way, single_way, smaller
+from planner.model.options import (
+    alike,
+    distinct,
+    other_ways,
+    same_way,
+    single_way,
+    smaller,
+)
 from planner.model.paced import paced
+from planner.model.score import Score, better
 from planner.model.ways import routes_of
 from planner.model.why_not import shared_instead, split_instead, told_once
 from planner.plan.schema import Plan
@@ -40,20 +49,16 @@ MOST_FLOWS = 24_000
 """Flows simulated in the search at the most, a few seconds; then the best so far is taken."""
 MOST_ALIKE = 2_000
 """The same of the steps that all rings take together."""
-BETTER = 1 - 1e-9
-"""A change must gain more than rounding."""
-
-Score = tuple[float, float, float]
-"""Excess over limits, makespan, and the sum of all ends; smaller is better."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """One demand with its arrangement, and what else was looked at."""
+    """One demand with its arrangement, what else was looked at, and shapes that do as well."""
 
     demand: Demand
     arrangement: Arrangement
     rejected: tuple[Rejected, ...] = ()
+    flat: str | None = None
 
 
 def choose_together(
@@ -286,7 +291,7 @@ class _Search:
             return False
         composed = self._play(changed)
         score = self._score(changed, composed)
-        if not _better(score, self.score):
+        if not better(score, self.score):
             return False
         self.present, self.composed, self.score = changed, composed, score
         return True
@@ -330,16 +335,9 @@ class _Search:
             rejected = tuple(
                 r for r in rejected if (r.strategies, r.route) != (mine.names, mine.places)
             )
-        return Chosen(demand, taken, told_once(rejected))
-
-
-def _better(score: Score, present: Score) -> bool:
-    for new, old in zip(score, present, strict=True):
-        if new < old * BETTER:
-            return True
-        if new * BETTER > old:
-            return False
-    return False
+        one = len(taken.lanes) == 1 and demand.need.name not in self.fixed
+        flat = neighbourhood(taken.main.need, taken.candidate) if one else None
+        return Chosen(demand, taken, told_once(rejected), flat)
 
 
 def _used(arrangement: Arrangement) -> set[str]:

@@ -57,7 +57,8 @@ def estimate(
         Leave out flows over several ways and copies that are passed on, to compare them with.
     brief
         Leave out what is only told beside the prediction and takes as long as it: the effect of
-        doubling each resource, the arithmetic, what was rejected, the lower bound, the provenance.
+        doubling each resource, the arithmetic, what was rejected, shapes that do as well, the lower
+        bound, the provenance.
 
     Raises
     ------

@@ -76,7 +76,7 @@ def flow_estimate(
         first_interval_s=predicted.interval(lambda c: _first(c.parts[index])),
         bottleneck=_bottleneck(item, composed, part, alone),
         ring_bytes=arrangement.ring,
-        flat=arrangement.candidate.flat,
+        flat=item.flat,
         arithmetic=() if brief else _arithmetic(item),
         rejected=item.rejected,
     )

@@ -42,7 +42,7 @@ def rebased(machine: Machine, need: Need, candidate: Candidate) -> Candidate:
     way = Way(crossings, candidate.way.strategies)
     steady = steady_of(need, way.movements, candidate.shapes)
     setup = setup_of(machine, need, way, candidate.shapes)
-    return Candidate(way, candidate.shapes, steady, setup, candidate.flat)
+    return Candidate(way, candidate.shapes, steady, setup)
 
 
 def _way(topology: Topology, need: Need, schedule: FlowSchedule) -> Way:

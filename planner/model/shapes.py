@@ -2,8 +2,9 @@
 
 Chunks are 2^k and 1.5 * 2^k: over tabulated stage times the optimum is so flat that a finer grid
 gains less than one per cent. Every shape within `FLAT` of the best counts as equal, and of those
-the one with the smallest ring wins: pinned memory is dear and small rings stay in cache. For a
-single small flow, touching a big ring may cost more than the ring gains; then the cheaper one wins.
+the one with the smallest ring wins: pinned memory is dear and small rings stay in cache. The
+quickest steady run is looked for; a ring that touching and registering cost less, so that the whole
+flow ends sooner, wins only where that saves more than the formula can be trusted with (`SAVED`).
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ CENTRES = 3
 FLAT = 0.005
 """Shapes within half a per cent of the best are as good: far below what any prediction resolves."""
 SAVED = 0.05
-"""Share of the time that a cheaper, slower ring must save with its setup: the pipeline's formula
-knows no jitter, so where copies and wire balance it promises some per cent too much. A tenth of the
-joint runs on an H200 (measured 2026-11-29) were more than 3 % off it. Engines alone keep to it."""
+"""Share of all the time, setup included, that a ring cheaper to set up must save to be taken before
+the one with the quickest steady run: the pipeline's formula knows no jitter, so where copies and
+wire balance, as they do in small rings, it promises some per cent too much. A tenth of the joint
+runs on an H200 (measured 2026-11-29) were more than 3 % off it. Engines alone keep to it."""
 CACHE_SHARE = 0.43
 """Share of the last-level cache that a ring may take: the knee was found at 0.4 to 0.6 of it on two
 machines (32 MiB, 2-core guest; 300 MiB, H200 guest; measured 2026-11-29). On two guests with two
@@ -46,19 +48,16 @@ H200s rings of 0.48 brought 34 and 36 GB/s where 46 and 50 were predicted, while
 lost nothing more than smaller ones (4 and 8 GB, measured 2026-11-29 and -30)."""
 JITTER = 0.10
 """Share of the time that one slot a worker must save on paper to be taken before two."""
-NEAR = 0.01
-"""The neighbourhood that is summarised for the reader."""
 SHORT_LIST = 12
 """Shapes that are followed chunk by chunk after the formula has ranked all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The chosen shape of a movement, its seconds, and the flat neighbourhood in words."""
+    """The chosen shape of a movement, and its seconds."""
 
     shape: Shape
     seconds: float
-    flat: str | None = None
 
 
 def choose_shape(movement: Movement, need: Need) -> Choice | str:
@@ -67,15 +66,9 @@ def choose_shape(movement: Movement, need: Need) -> Choice | str:
         shape = Shape(need.pins.chunk or max(movement.size, 1), need.pins.depth or 1)
         shape = spaced(need, _names(movement), shape)
         return Choice(shape, movement.seconds(shape))
-    shapes = list(_shapes(movement, need))
-    room = need.pinned_budget
-    if movement.memlock is not None:
-        room = min(room, movement.memlock)
-    pins = movement.has_ring or movement.ahead
-    fitting = [s for s in shapes if not pins or s.ring <= max(room, 0)]
-    if not fitting:
-        return _too_small(movement, need, shapes, room)
-    fitting = _in_cache(movement, fitting)
+    fitting = allowed(movement, need)
+    if isinstance(fitting, str):
+        return fitting
     # Under a cap all shapes that reach it are as good, so the smallest ring among them wins.
     capped = movement.size / need.rate if need.rate else 0.0
     scored = _scored(movement, fitting, capped)
@@ -92,6 +85,17 @@ def choose_shape(movement: Movement, need: Need) -> Choice | str:
     cheap = _best(movement, scored, once, capped)
     saved = 1 - (cheap.seconds + once * cheap.shape.ring) / (fast.seconds + once * fast.shape.ring)
     return cheap if saved > (SAVED if movement.has_pool else 0.0) else fast
+
+
+def allowed(movement: Movement, need: Need) -> list[Shape] | str:
+    """The shapes within the flow's budgets and the cache, or the reason why there is none."""
+    shapes = list(_shapes(movement, need))
+    room = need.pinned_budget
+    if movement.memlock is not None:
+        room = min(room, movement.memlock)
+    pins = movement.has_ring or movement.ahead
+    fitting = [s for s in shapes if not pins or s.ring <= max(room, 0)]
+    return _in_cache(movement, fitting) or _too_small(movement, need, shapes, room)
 
 
 def _in_cache(movement: Movement, fitting: list[Shape]) -> list[Shape]:
@@ -159,8 +163,7 @@ def _best(
     best = min(t + once * s.ring for t, s in exact)
     equal = [(_taste(s), t, s) for t, s in exact if t + once * s.ring <= best * (1 + FLAT)]
     _, seconds, shape = min(equal, key=lambda row: row[0])
-    near = [s for t, _, s in ranked if t <= ranked[0][0] * (1 + NEAR)]
-    return Choice(shape, seconds, _in_words(near))
+    return Choice(shape, seconds)
 
 
 def _per_ring_byte(movement: Movement) -> float:
@@ -272,22 +275,3 @@ def _too_few(movement: Movement, need: Need) -> str:
         f"its {format_size(movement.size)} {what} of {format_size(chunk)}, "
         f"too few for {counted(pinned, 'worker')}"
     )
-
-
-def _in_words(near: list[Shape]) -> str | None:
-    """`4 – 8 MiB x 12 – 16 workers x depth 1 – 2`: what is within 1 % of the best."""
-    if len(near) < 2:
-        return None
-    chunks = [s.chunk for s in near]
-    workers = [s.workers for s in near]
-    depths = [s.depth for s in near]
-    most = counted(max(workers), "worker")
-    who = most if min(workers) == max(workers) else f"{min(workers)} – {most}"
-    return (
-        f"{_span(format_size(min(chunks)), format_size(max(chunks)))} chunks, "
-        f"{who}, depth {_span(min(depths), max(depths))}"
-    )
-
-
-def _span(low: object, high: object) -> str:
-    return f"{low}" if low == high else f"{low} – {high}"

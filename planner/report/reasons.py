@@ -20,7 +20,7 @@ def reason_lines(estimate: Estimate, style: Style, *, explain: bool) -> list[str
     for flow in groups:
         name = f"{flow.name}: " if len(groups) > 1 else ""
         if flow.flat:
-            lines += prose(f"{name}within 1 % of the best: {flow.flat}", style, hang=2)
+            lines += prose(f"{name}at most 1 % longer alone: {flow.flat}", style, hang=2)
         if not explain:
             lines += _runner_up(flow, name, style)
     if estimate.context_s > 0:

@@ -94,7 +94,7 @@ class FlowEstimate(Result):
     ring_bytes: int = 0
     flat: str | None = Field(
         default=None,
-        description="the neighbourhood of the optimum within 1 %, in words",
+        description="shapes that take at most 1 % longer alone, setup included, in words",
     )
     arithmetic: tuple[str, ...] = ()
     rejected: tuple[Rejected, ...] = ()

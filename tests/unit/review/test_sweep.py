@@ -125,7 +125,7 @@ def test_a_brief_estimate_is_the_whole_one_without_what_is_told_beside(name: str
     machine = machine_for(loaded, None)
     whole = predict(loaded.plan, machine)
     beside = {"what_if": (), "lower_bound_s": None, "gap": None, "provenance": ()}
-    update = {"arithmetic": (), "rejected": ()}
+    update = {"arithmetic": (), "rejected": (), "flat": None}
     flows = tuple(flow.model_copy(update=update) for flow in whole.flows)
     kept = whole.model_copy(update={"flows": flows, **beside})
     assert predict(loaded.plan, machine, brief=True) == kept
