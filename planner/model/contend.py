@@ -27,6 +27,7 @@ from planner.model.needs import Demand, pinned_budget
 from planner.model.options import (
     alike,
     distinct,
+    one_at_a_time,
     other_ways,
     same_way,
     single_way,
@@ -258,10 +259,11 @@ class _Search:
                 yield {i: self.options[i][min(at, len(self.options[i]) - 1)] for i in indices}
 
     def _single(self) -> Iterator[dict[int, Arrangement]]:
-        for i in self.order:
-            if not self._in_fan(i):
-                for arrangement in self.options[i]:
-                    yield {i: arrangement}
+        """One change of one flow; of all that are alike, where they are too many to try each."""
+        free = [i for i in self.order if not self._in_fan(i)]
+        tries = sum(len(self.options[i]) for i in free)
+        few = tries * len(self.demands) <= MOST_FLOWS
+        return one_at_a_time({i: self.options[i] for i in free}, alike=not few)
 
     def _in_fan(self, i: int) -> bool:
         """Whether the flow is a copy of another, or another one is a copy of it."""

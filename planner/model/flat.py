@@ -12,6 +12,7 @@ from typing import Final
 
 from planner.model.choose import Candidate, setup_of
 from planner.model.fluid import fluid
+from planner.model.known import MOST, movement_key, need_key
 from planner.model.need import Need
 from planner.model.shapes import allowed
 from planner.model.strategies import Shape
@@ -27,8 +28,25 @@ Box = tuple[tuple[int, int], ...]
 """The lowest and the highest place of chunk, depth and workers among those that are allowed."""
 
 
+_known: dict[object, tuple[str | None, object]] = {}
+
+
 def neighbourhood(need: Need, candidate: Candidate) -> str | None:
-    """`4 – 8 MiB chunks, 12 – 16 workers, depth 2`; `None` where nothing else does as well."""
+    """`4 – 8 MiB chunks, 12 – 16 workers, depth 2`; `None` where nothing else does as well.
+
+    Worked out once for all flows that are alike.
+    """
+    kept: list[object] = []
+    movements = tuple(movement_key(one, kept) for one in candidate.way.movements)
+    key = movements, candidate.shapes, need_key(need)
+    if key not in _known:
+        if len(_known) >= MOST:
+            _known.clear()
+        _known[key] = _around(need, candidate), kept
+    return _known[key][0]
+
+
+def _around(need: Need, candidate: Candidate) -> str | None:
     movements = candidate.way.movements
     at = next((i for i in reversed(range(len(movements))) if not movements[i].single), None)
     if at is None:

@@ -28,7 +28,7 @@ _traces: dict[object, tuple[Trace, object]] = {}
 def trace(movement: Movement, shape: Shape) -> Trace:
     """What `movement.trace` answers, looked up where a movement like it was followed before."""
     kept: list[object] = []
-    key = (_movement(movement, kept), shape)
+    key = (movement_key(movement, kept), shape)
     found = _traces.get(key)
     if found is None:
         if len(_traces) >= MOST:
@@ -40,7 +40,7 @@ def trace(movement: Movement, shape: Shape) -> Trace:
 def choose_shape(movement: Movement, need: Need) -> Choice | str:
     """What `planner.model.shapes.choose_shape` answers, looked up where it was asked before."""
     kept: list[object] = []
-    key = (_movement(movement, kept), _need(need))
+    key = (movement_key(movement, kept), need_key(need))
     found = _known.get(key)
     if found is None:
         if len(_known) >= MOST:
@@ -53,7 +53,8 @@ def choose_shape(movement: Movement, need: Need) -> Choice | str:
     return found[0]
 
 
-def _movement(movement: Movement, kept: list[object]) -> object:
+def movement_key(movement: Movement, kept: list[object]) -> object:
+    """What a movement has in common with those like it; `kept` keeps alive what is in the key."""
     rows = []
     for crossing, strategy in zip(movement.crossings, movement.strategies, strict=True):
         machine = crossing.machine
@@ -69,11 +70,11 @@ def _movement(movement: Movement, kept: list[object]) -> object:
             for name in type(crossing).__dataclass_fields__
             if name not in ("machine", "link", "start", "end")
         )
-        rows.append((strategy.name, own, rest, *ways, *(_alike(part, kept) for part in parts)))
+        rows.append((strategy.name, own, rest, *ways, *(alike(part, kept) for part in parts)))
     return tuple(rows)
 
 
-def _alike(part: BaseModel, kept: list[object]) -> object:
+def alike(part: BaseModel, kept: list[object]) -> object:
     """What a part can do: its numbers, and the very same curves and tables."""
     found: list[Any] = []
     for name in type(part).model_fields:
@@ -91,7 +92,7 @@ def _alike(part: BaseModel, kept: list[object]) -> object:
     return tuple(found)
 
 
-def _need(need: Need) -> object:
+def need_key(need: Need) -> object:
     """Everything that a need says but for the names."""
     return tuple(
         repr(getattr(need, name))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from planner.machine.schema import Machine
 from planner.model.arrange import Arrangement, Lane, alone
 from planner.model.choose import Candidate, Decision, evaluate
+from planner.model.known import movement_key, need_key
 from planner.model.need import Need
 from planner.model.shapes import CACHE_SHARE, CHUNKS, WORKERS
 from planner.model.strategies import Shape
@@ -51,6 +52,36 @@ def smaller(machine: Machine, need: Need, candidate: Candidate) -> Iterator[Arra
         found = evaluate(machine, other, candidate.way)
         if not isinstance(found, str):
             yield Arrangement((Lane(need, found),))
+
+
+def one_at_a_time(
+    options: Mapping[int, Sequence[Arrangement]], *, alike: bool
+) -> Iterator[dict[int, Arrangement]]:
+    """Every option of each flow, by the flows' numbers; of all together that are `alike`, if so.
+
+    One after another, equal flows would come apart where not all can be tried.
+    """
+    firsts = {number: own[0] for number, own in options.items()}
+    for group in _same_kind(firsts) if alike else [[number] for number in options]:
+        for several in zip(*(options[number] for number in group), strict=False):
+            yield dict(zip(group, several, strict=True))
+
+
+def _same_kind(arrangements: Mapping[int, Arrangement]) -> list[list[int]]:
+    """The numbers of those that do the same over links and places that differ in names only."""
+    kept: list[object] = []
+    found: dict[object, list[int]] = {}
+    for number, one in arrangements.items():
+        key = tuple(
+            (
+                need_key(lane.need),
+                lane.candidate.shapes,
+                tuple(movement_key(movement, kept) for movement in lane.movements),
+            )
+            for lane in one.lanes
+        )
+        found.setdefault(key, []).append(number)
+    return list(found.values())
 
 
 def same_way(

@@ -27,8 +27,8 @@ def fault_charges(crossing: Crossing) -> dict[str, float]:
     together read faster than one, up to the disk's own rate.
     """
     missing = 1 - crossing.cached
-    disk = crossing.disk()
-    if crossing.before != "mapping" or missing <= 0 or disk is None:
+    disk = crossing.disk() if crossing.before == "mapping" and missing > 0 else None
+    if disk is None:
         return {}
     curve, rate = disk.curve("mmap"), disk.direction.rate
     return {disk.resource: missing / (max(rate, curve.rate) if curve else rate)}
