@@ -1,4 +1,4 @@
-"""Whether the names in a machine exist: ends of links, hosts of nodes, sources of numbers.
+"""Whether the names in a machine exist: ends and ports of links, hosts, sources of numbers.
 
 The check takes a `Machine` or the raw text of one, so that a file with a bad unit still hears of
 its bad names in the same go.
@@ -49,19 +49,31 @@ def _items(thing: Any) -> list[tuple[str, Any]]:
     return list(thing.items()) if isinstance(thing, Mapping) else []
 
 
+def _entries(thing: Any, name: str) -> Iterator[tuple[int, str]]:
+    """The names in the list under `name`, each with its place there."""
+    listed = _get(thing, name)
+    for i, entry in enumerate(listed if isinstance(listed, (list, tuple)) else ()):
+        if isinstance(entry, str):
+            yield i, entry
+
+
 def name_faults(machine: Any) -> list[NameFault]:
     """Every name in a machine (a model, or raw text still to be checked) that does not exist."""
     nodes = dict(_items(_get(machine, "nodes")))
     rams = tuple(name for name, node in nodes.items() if _get(node, "kind") == "ram")
     # A node whose kind is misspelled has a fault of its own: it may have meant to be a host.
     others = {name for name, node in nodes.items() if _get(node, "kind") in _NO_HOSTS}
+    ports = dict(_items(_get(machine, "ports")))
     faults = []
     for name, link in _items(_get(machine, "links")):
-        ends = _get(link, "ends")
-        for i, end in enumerate(ends if isinstance(ends, (list, tuple)) else ()):
-            if isinstance(end, str) and end not in nodes:
+        for i, end in _entries(link, "ends"):
+            if end not in nodes:
                 message = f'link {name} ends at "{end}", which is no node'
                 faults.append(NameFault(("links", name, "ends", i), message, end, tuple(nodes)))
+        for i, port in _entries(link, "ports"):
+            if port not in ports:
+                message = f'link {name} goes through the port "{port}", which is not in ports'
+                faults.append(NameFault(("links", name, "ports", i), message, port, tuple(ports)))
     for name, node in nodes.items():
         host = _get(node, "host")
         if isinstance(host, str) and (host not in nodes or host in others):
@@ -76,7 +88,7 @@ def name_faults(machine: Any) -> list[NameFault]:
 
 
 def _named_sources(machine: Any) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Where a source is named, and its name: nodes, links, directions, curves, tables, setup."""
+    """Where a source is named, and its name: nodes, links, directions, curves, tables, ports."""
     places: list[tuple[tuple[str, ...], Any]] = []
     for name, node in _items(_get(machine, "nodes")):
         at = ("nodes", name)
@@ -92,6 +104,7 @@ def _named_sources(machine: Any) -> Iterator[tuple[tuple[str, ...], str]]:
             places.append(((*at, way), direction))
             curves = _items(_get(direction, "curves"))
             places += [((*at, way, "curves", key), curve) for key, curve in curves]
+    places += [(("ports", name), port) for name, port in _items(_get(machine, "ports"))]
     for path, thing in places:
         source = _get(thing, "source")
         if isinstance(source, str):

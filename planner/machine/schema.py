@@ -310,7 +310,7 @@ class Machine(_Strict):
         faults = name_faults(self)
         if faults:
             raise UnknownNamesError(faults)
-        if (self.replicate or self.ports) and (wrong := replicate_faults(self)):
+        if wrong := replicate_faults(self):
             raise ValueError("; ".join(wrong))
         return self
 

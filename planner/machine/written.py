@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 from planner.errors import Fault
 from planner.machine.curve import Curve, Point
 from planner.machine.names import NameFault, UnknownNamesError
+from planner.machine.reads import ReadTable
 from planner.machine.schema import (
     Direction,
     Disk,
@@ -24,6 +25,7 @@ from planner.machine.schema import (
     Link,
     Machine,
     Nic,
+    Port,
     Provenance,
     Ram,
     Remote,
@@ -45,6 +47,7 @@ _NODES: Final[dict[str, type[BaseModel]]] = {
 _SECTIONS: Final[dict[str, type[BaseModel]]] = {
     "sources": Provenance,
     "links": Link,
+    "ports": Port,
     "curves": Curve,
     "copy": CopyTable,
 }
@@ -54,6 +57,7 @@ _PARTS: Final[dict[str, type[BaseModel]]] = {
     "setup": Setup,
     "local": Curve,
     "allocate": Curve,
+    "readers": ReadTable,
     "register_ahead": Curve,
     "register_helped": Curve,
     "register_memory": Curve,
@@ -131,7 +135,9 @@ class Written:
             suggestion = nearest_of(name.given, name.choices)
             if suggestion is None:
                 listed = ", ".join(name.choices)
-                suggestion = f"use one of: {listed}" if listed else None
+                suggestion = (
+                    f"use one of: {listed}" if listed else f'write an entry "{name.given}" first'
+                )
             found.append(self.fault(name.path, name.message, suggestion))
         return found
 

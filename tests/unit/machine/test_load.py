@@ -139,6 +139,21 @@ def test_all_faults_are_reported_at_once_in_the_order_of_the_file() -> None:
         ("name: small\n", "name: small\nversion: 2\n", "2", '"2" is not known', "use one of: 1"),
         ("{kind: assumed, where: here, when: today}", "me", "me", "a block of keys", None),
         ("10GB/s, points", "10GB/s, source: you, points", "you", "no entry of sources", "me"),
+        (
+            "kind: pcie\n",
+            "kind: pcie\n    ports: [rot, null]\n",
+            "rot",
+            "not in ports",
+            '"rot" first',
+        ),
+        (
+            "links:",
+            "ports: {root: {forward: 9GB/s, source: you}}\nlinks:",
+            "you",
+            "no entry of sources",
+            "me",
+        ),
+        ("links:", "ports: {root: {forwards: 9GB/s}}\nlinks:", "forwards", "key", '"forward"'),
         ("rate: 10GB/s, p", "rate: 0, p", "0, points", "must be above 0", None),
         ("name: small", "name: ''", "''", "must not be empty", None),
         ("name: small", "name:", "", "nothing is written where one line of text", None),
@@ -154,6 +169,21 @@ def test_a_fault_says_where_what_and_how_to_mend_it(
     assert (suggestion or "") in (fault.suggestion or "")
     assert fault.excerpt == text.splitlines()[fault.line - 1]
     assert fault.excerpt[fault.column - 1 :].startswith(place)
+
+
+def test_an_unknown_port_gets_the_nearest_one_that_the_file_has() -> None:
+    """Whatever reads the file says so, not only what follows the link."""
+    text = swapped("links:", "ports: {root0: {forward: 9GB/s}}\nlinks:")
+    text = text.replace("kind: pcie\n", "kind: pcie\n    ports: [null, rot0]\n")
+    (fault,) = faults_of(text)
+    assert (fault.path, fault.suggestion) == ("links.pcie0.ports[1]", 'did you mean "root0"?')
+
+
+def test_a_placeholder_without_a_range_is_told_in_any_file() -> None:
+    (fault,) = faults_of(
+        swapped("  gpu0: {kind", "  gpu{i}: {kind").replace(", gpu0]", ", 'gpu{i}']")
+    )
+    assert 'replicate has no "i"' in fault.message
 
 
 def test_the_path_of_a_fault_has_no_word_that_the_file_has_not() -> None:
