@@ -74,6 +74,8 @@ FailOnDrift = Annotated[
 ]
 
 _DAY: Final = "%Y-%m-%d"
+_DIGITS: Final = 100
+"""More than any run's number has; Python reads no number of some thousand digits."""
 
 
 @verb
@@ -134,7 +136,7 @@ def _time(day: str | None) -> float | None:
 
 
 def _number(word: str) -> int:
-    if not word.isdecimal():
+    if not word.isdecimal() or len(word) > _DIGITS:
         raise typer.BadParameter(f'"{word}" is no number of a run; `planner history` lists them')
     return int(word)
 

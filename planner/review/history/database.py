@@ -17,12 +17,15 @@ from typing import Final
 from planner.engine.folder import state_folder
 from planner.errors import ExecutionError, InputError
 from planner.review.history.layout import APPLICATION, LAYOUT, Insert, from_1_to_2, make
+from planner.review.history.sound import UnsoundError, check_tables
 
 NAME: Final = "history.sqlite3"
 WAIT_S: Final = 20.0
 """Seconds to wait for other writers; one run is kept in a few milliseconds."""
 
 _DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")
+# Python says so of text that is no UTF-8, with no name of SQLite's.
+_NOT_TEXT: Final = "Could not decode to UTF-8"
 _BARRED: Final = (
     "SQLITE_AUTH",
     "SQLITE_BUSY",
@@ -61,7 +64,10 @@ def opened(path: Path, insert: Insert, *, write: bool) -> Iterator[sqlite3.Conne
     try:
         connection = _connected(path, write=write)
         _bring_up(connection, path, insert)
+        check_tables(connection)
         yield connection
+    except UnsoundError as error:
+        raise _damaged(path, error) from error
     except sqlite3.Error as error:
         raise _told(error, path) from error
     finally:
@@ -159,15 +165,30 @@ def is_barred(error: sqlite3.Error) -> bool:
 def _told(error: sqlite3.Error, path: Path) -> Exception:
     """What SQLite says, in our words, with the way out; a mistake of ours as it is."""
     name = getattr(error, "sqlite_errorname", "") or ""
-    if name.startswith(_DAMAGED):
-        return InputError(
-            f"the history {path} is damaged: {error}; it is left as it is", hint=_move_away(path)
+    if name.startswith(_DAMAGED) or _NOT_TEXT in str(error):
+        return _damaged(path, error)
+    if path.is_dir():
+        return ExecutionError(
+            f"the history {path} cannot be used: it is a folder", hint=_move_away(path)
         )
     if name.startswith("SQLITE_BUSY"):
-        return ExecutionError(f"the history {path} is in use: another process kept it {WAIT_S:g} s")
+        return ExecutionError(
+            f"the history {path} is in use: another process kept it {WAIT_S:g} s",
+            hint="run it again when that process is through",
+        )
     if is_barred(error):
-        return ExecutionError(f"the history {path} cannot be used: {error}")
+        return ExecutionError(
+            f"the history {path} cannot be used: {error}",
+            hint=f"see who may read and write it (ls -l {path.parent}), or keep another one in a"
+            " folder of yours: PLANNER_STATE_DIR",
+        )
     return error
+
+
+def _damaged(path: Path, error: Exception) -> InputError:
+    return InputError(
+        f"the history {path} is damaged: {error}; it is left as it is", hint=_move_away(path)
+    )
 
 
 def _move_away(path: Path) -> str:

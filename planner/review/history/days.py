@@ -13,6 +13,7 @@ from statistics import median
 from typing import NamedTuple
 
 from planner.review.history.database import is_barred, writing
+from planner.review.history.sound import count, day, figure, sound
 
 
 class DayRow(NamedTuple):
@@ -38,9 +39,18 @@ def days_of(connection: sqlite3.Connection, series: Sequence[int], first: int) -
     wanted = set(series)
     found = {
         (row[0], row[1]): DayRow(*row)
-        for row in connection.execute(
-            "SELECT series, day, runs, predicted, measured FROM days WHERE day >= ? AND NOT stale",
-            (first,),
+        for row in sound(
+            connection.execute(
+                "SELECT series, day, runs, predicted, measured FROM days"
+                " WHERE day >= ? AND NOT stale",
+                (first,),
+            ),
+            "days",
+            series=count,
+            day=day,
+            runs=count,
+            predicted=figure,
+            measured=figure,
         )
         if row[0] in wanted
     }
@@ -69,7 +79,8 @@ def _stale(connection: sqlite3.Connection) -> Iterator[DayRow]:
         "SELECT series, day, measures.predicted, measures.measured"
         " FROM days JOIN measures USING (series, day) WHERE stale ORDER BY series, day"
     )
-    for (series, day), group in groupby(rows, key=lambda row: row[:2]):
+    checked = sound(rows, "measures", series=count, day=day, predicted=figure, measured=figure)
+    for (series, date), group in groupby(checked, key=lambda row: row[:2]):
         values = list(group)
         predicted, measured = (median(row[at] for row in values) for at in (2, 3))
-        yield DayRow(series, day, len(values), predicted, measured)
+        yield DayRow(series, date, len(values), predicted, measured)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
+from planner.review.history.sound import count, figure, moment, sound, text
 from planner.review.history.store import Store, Which
 from planner.review.history.trend import chosen
 
@@ -41,7 +42,18 @@ def figures(store: Store, which: Which) -> Iterator[tuple[object, ...]]:
         f" WHERE {condition} ORDER BY runs.id, series",
         values,
     )
-    for number, at_s, *about, exit_code, key, predicted, measured in rows:
+    checked = sound(
+        rows,
+        "runs",
+        id=count,
+        at_s=moment,
+        **dict.fromkeys(("plan", "content", "machine", "host", "backend"), text),
+        exit_code=count,
+        series=count,
+        predicted=figure,
+        measured=figure,
+    )
+    for number, at_s, *about, exit_code, key, predicted, measured in checked:
         if key not in series:
             continue
         _, kind, *_, flow, link, start, finish, strategy = series[key]

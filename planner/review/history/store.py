@@ -18,6 +18,7 @@ from planner.errors import InputError
 from planner.plan.schema import Plan
 from planner.results import Run
 from planner.review.history.database import history_file, is_barred, opened, writing
+from planner.review.history.sound import LARGEST
 
 DAY_S: Final = 86400
 _APART: Final = ("name", "objectives", "machine", "matrix")
@@ -48,7 +49,12 @@ class Which:
             if value is not None
         ]
         if self.ids:
-            parts.append((f"id IN ({', '.join('?' * len(self.ids))})", list(self.ids)))
+            parts.append(
+                (
+                    f"id IN ({', '.join('?' * len(self.ids))})",
+                    [min(number, LARGEST) for number in self.ids],
+                )
+            )
         condition = " AND ".join(text for text, _ in parts) or "1"
         return condition, [value for _, values in parts for value in values]
 
@@ -84,7 +90,7 @@ class Store:
         row = self.connection.execute(
             "SELECT documents.body, estimates.body FROM documents"
             " JOIN estimates ON estimates.id = documents.estimate WHERE run = ?",
-            (number,),
+            (min(number, LARGEST),),
         ).fetchone()
         if row is None:
             raise InputError(
@@ -94,9 +100,12 @@ class Store:
             document = json.loads(zlib.decompress(row[0]))
             document["estimate"] = json.loads(zlib.decompress(row[1]))
             return Run.model_validate(document)
-        except (ValueError, zlib.error) as error:
+        except (ValueError, TypeError, zlib.error) as error:
             reason = str(error).splitlines()[0]
-            raise InputError(f"run {number} of {self.path} is damaged: {reason}") from error
+            raise InputError(
+                f"run {number} of {self.path} is damaged: {reason}",
+                hint=f"the others can be shown; `planner history forget {number}` takes it out",
+            ) from error
 
     def count(self, which: Which | None = None) -> int:
         """How many runs there are of those that are meant."""

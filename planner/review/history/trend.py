@@ -16,6 +16,7 @@ from planner.results.judged import Verdict, VerdictPart
 from planner.review.history.database import history_file
 from planner.review.history.days import DayRow, days_of
 from planner.review.history.drift import last_change
+from planner.review.history.sound import LARGEST, count as number, figure, moment, sound, text
 from planner.review.history.store import DAY_S, Store, Which
 from planner.review.verdict import verdict_of as joined
 
@@ -54,8 +55,8 @@ def history(which: Which | None = None, *, latest: int = 5, fail_on_drift: bool 
         found = days_of(store.connection, [row[0] for row in series], first)
         about = {row[0]: row for row in series}
         trends = [
-            _trend(about[number], list(days))
-            for number, days in groupby(found, key=lambda row: row.series)
+            _trend(about[series_id], list(days))
+            for series_id, days in groupby(found, key=lambda row: row.series)
         ]
         trends.sort(key=lambda trend: trend.days[-1].date, reverse=True)
         return History(
@@ -107,7 +108,9 @@ def _series(store: Store, which: Which) -> list[tuple[Any, ...]]:
     given = {text: value for text, value in conditions.items() if value is not None}
     condition = " AND ".join(given) or "1"
     statement = f"SELECT {_SERIES} FROM series WHERE {condition} ORDER BY id"  # noqa: S608
-    return store.connection.execute(statement, list(given.values())).fetchall()
+    rows = store.connection.execute(statement, list(given.values()))
+    words = dict.fromkeys(_SERIES.split(", ")[1:], text)
+    return list(sound(rows, "series", id=number, **words))
 
 
 def _crosses(row: Sequence[Any], link: str | None) -> bool:
@@ -182,9 +185,19 @@ def _latest(store: Store, which: Which, count: int) -> Iterator[KeptRun]:
     rows = store.connection.execute(
         "SELECT id, at_s, plan, content, machine, host, backend, predicted_s, measured_s,"  # noqa: S608
         f" exit_code, sentence FROM runs WHERE {condition} ORDER BY id DESC LIMIT ?",
-        [*values, count],
+        [*values, min(count, LARGEST)],
     )
-    for row in rows:
+    for row in sound(
+        rows,
+        "runs",
+        id=number,
+        at_s=moment,
+        **dict.fromkeys(("plan", "content", "machine", "host", "backend"), text),
+        predicted_s=figure,
+        measured_s=figure,
+        exit_code=number,
+        sentence=text,
+    ):
         yield KeptRun(
             id=row[0],
             date=datetime.fromtimestamp(row[1], tz=UTC).isoformat(timespec="seconds"),

@@ -85,6 +85,19 @@ def test_a_damaged_history_is_a_warning_for_execute_and_3_for_history(
     assert file.read_bytes() == before
 
 
+def test_numbers_beyond_what_a_database_counts_are_no_bug(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    keep(run_on(0))
+    assert main(["history", "--latest", str(10**20)]) == ExitCode.DONE
+    assert main(["history", "show", str(10**20)]) == ExitCode.INPUT
+    assert main(["history", "forget", str(10**20), "--yes"]) == ExitCode.DONE
+    assert "0 runs are forgotten." in capsys.readouterr().out
+    # Python reads no number of more than some thousand digits.
+    assert main(["history", "show", "9" * 5000]) == ExitCode.USAGE
+    assert count() == 1
+
+
 def test_the_page_of_a_link_that_fell(
     state: Path, golden: Golden, capsys: pytest.CaptureFixture[str]
 ) -> None:

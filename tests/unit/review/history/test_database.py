@@ -13,6 +13,7 @@ from planner.errors import ExecutionError, InputError
 from planner.review.history import database
 from planner.review.history.layout import APPLICATION, LAYOUT
 from planner.review.history.store import Store, keep
+from planner.review.history.trend import history
 from tests.helpers.history import run_on, write_layout_1
 
 
@@ -160,3 +161,41 @@ def test_a_mistake_of_ours_is_not_told_as_a_fault_of_the_file(file: Path) -> Non
     keep(run_on(0), file)
     with pytest.raises(sqlite3.OperationalError, match="no such column"), Store.open(file) as store:
         store.connection.execute("SELECT missing FROM runs")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("UPDATE runs SET measured_s = 'long'", "runs.measured_s holds 'long'"),
+        ("UPDATE runs SET at_s = 1e300", "runs.at_s holds 1e+300"),
+        ("UPDATE runs SET plan = CAST(x'ff' AS TEXT)", "UTF-8"),
+        ("UPDATE runs SET plan = x'41'", "runs.plan holds b'A'"),
+        ("UPDATE measures SET measured = 'fast'", "measures.measured holds 'fast'"),
+        ("UPDATE days SET day = 99999999, stale = 0", "days.day holds 99999999"),
+        ("UPDATE series SET strategy = x'00'", "series.strategy holds"),
+        ("DROP TABLE days", "the table days is missing"),
+        ("ALTER TABLE runs RENAME COLUMN sentence TO words", "the table runs has no sentence"),
+    ],
+)
+def test_a_history_of_other_values_is_told_and_left_as_it_is(
+    file: Path, monkeypatch: pytest.MonkeyPatch, change: str, told: str
+) -> None:
+    """SQLite takes any value in any column, and any program may write to the file."""
+    monkeypatch.setenv("PLANNER_STATE_DIR", str(file.parent))
+    keep(run_on(0), file)
+    connection = sqlite3.connect(file)
+    connection.execute("PRAGMA foreign_keys = OFF")
+    connection.execute(change)
+    connection.commit()
+    connection.close()
+    with pytest.raises(InputError, match="is damaged") as caught:
+        history()
+    assert told in caught.value.message
+    assert "mv" in (caught.value.hint or "")
+
+
+def test_a_folder_in_place_of_the_history_is_told_with_the_way_out(file: Path) -> None:
+    file.mkdir()
+    with pytest.raises(ExecutionError, match="it is a folder") as caught, Store.open(file):
+        pass
+    assert f"mv {file}" in (caught.value.hint or "")

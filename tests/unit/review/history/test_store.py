@@ -44,6 +44,25 @@ def test_a_run_that_is_not_there_is_told(file: Path) -> None:
         store.find(7)
 
 
+def test_a_number_beyond_what_a_database_counts_names_no_run(file: Path) -> None:
+    keep(run_on(0), file)
+    with Store.open(file, write=True) as store:
+        with pytest.raises(InputError, match=f"no run {10**20}"):
+            store.find(10**20)
+        assert store.forget(Which(ids=(10**20,))) == 0
+        assert store.count() == 1
+
+
+@pytest.mark.parametrize("body", [b"no zlib", 7])
+def test_a_damaged_run_is_told_with_the_way_to_take_it_out(file: Path, body: object) -> None:
+    keep(run_on(0), file)
+    with Store.open(file, write=True) as store:
+        store.connection.execute("UPDATE documents SET body = ?", (body,))
+        with pytest.raises(InputError, match=r"run 1 of .* is damaged") as caught:
+            store.find(1)
+    assert "forget 1" in (caught.value.hint or "")
+
+
 def test_a_reader_makes_no_history(file: Path) -> None:
     with pytest.raises(InputError, match="there is no history"), Store.open(file):
         pass
