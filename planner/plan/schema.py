@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     BaseModel,
     BeforeValidator,
@@ -94,12 +95,21 @@ class Pieces(Written):
         return self
 
 
+def _read_cap(rate: float) -> float:
+    """A cap on a rate, which lets bytes through: at 0 nothing would ever arrive."""
+    if rate <= 0:
+        raise WrittenError("a cap on the rate is above 0", "leave it out where there is no cap")
+    return rate
+
+
 class Budget(Written):
     """What the tool may take: pinned bytes, CPU cores, bytes per second. None is no cap."""
 
     pinned: Bytes | None = Field(default=None, description="Most pinned host memory")
     cores: Count | None = Field(default=None, description="Most CPU cores", examples=[8])
-    rate: BytesPerSecond | None = Field(default=None, description="Highest rate")
+    rate: Annotated[BytesPerSecond, AfterValidator(_read_cap)] | None = Field(
+        default=None, description="Highest rate"
+    )
 
 
 class Use(Written):
