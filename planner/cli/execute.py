@@ -41,7 +41,9 @@ Warmup = Annotated[
 ]
 Cache = Annotated[
     Literal["warm", "cold"] | None,
-    typer.Option("--cache", help="Page cache before each sample; else as the plan says."),
+    typer.Option(
+        "--cache", help="Page cache before each sample, predicted for too; else the plan's."
+    ),
 ]
 NoVerify = Annotated[
     bool, typer.Option("--no-verify", help="Do not compare the data that arrived.")

@@ -22,9 +22,21 @@ def fitted(plan: Plan, machine: Machine) -> Machine:
     """
     if not machine.replicate:
         return machine
+    return machine if _on_classes(plan, machine) else written_out(machine)
+
+
+def _on_classes(plan: Plan, machine: Machine) -> bool:
+    """Whether each flow is a whole class of the machine, and no compute block is one of many."""
     whole = all(class_keys(flow, machine) is not None for flow in plan.flows.values())
-    on_classes = all(block.gpu in machine.nodes for block in plan.compute.values())
-    return machine if whole and on_classes else written_out(machine)
+    return whole and all(block.gpu in machine.nodes for block in plan.compute.values())
+
+
+def flows_apart(plan: Plan, machine: Machine) -> int:
+    """How many flows are predicted each for itself; a class of equal ones counts as one."""
+    classes = _on_classes(plan, machine)
+    return sum(
+        len(flow.destinations) * (1 if classes else flow.copies) for flow in plan.flows.values()
+    )
 
 
 def class_keys(flow: Flow, machine: Machine) -> dict[str, str] | None:

@@ -6,18 +6,14 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
-from typing import Final
 
 from planner.plan.objectives import METRICS, Objective
 from planner.plan.schema import Compute, Flow, Pieces, Plan
 from planner.plan.tree import child
 from planner.plan.typed import Complaint
-from planner.plan.words import NAME, fill, placeholders
+from planner.plan.words import MOST_COPIES, NAME, fill, placeholders
 from planner.units import format_size
 from planner.wording import quoted
-
-MOST_FLOWS: Final = 10_000_000
-"""Copies that one `for_each` may stand for: a hundred a GPU on the largest clusters there are."""
 
 
 def check_parts(
@@ -134,9 +130,11 @@ def _check_flow(path: str, flow: Flow) -> Iterator[Complaint]:
         yield Complaint(child(path, "to"), f"{flow.source} is the source already", "name another")
     if len(set(flow.destinations)) != len(flow.destinations):
         yield Complaint(child(path, "to"), "a destination is named twice", "name each once")
-    if flow.copies > MOST_FLOWS:
+    if flow.copies > MOST_COPIES:
         yield Complaint(
-            child(path, "for_each"), f"stands for {flow.copies} flows", f"at most {MOST_FLOWS}"
+            child(path, "for_each"),
+            f"stands for {flow.copies} flows",
+            f"at most {MOST_COPIES} are allowed",
         )
     for where, name in _node_names(path, flow):
         for placeholder in placeholders(name):

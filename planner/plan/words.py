@@ -17,7 +17,8 @@ from planner.units import parse_count, parse_share
 from planner.wording import quoted
 
 MOST_COPIES: Final = 1_000_000
-"""Longest `for_each` range: more than any machine has of anything; guards against a typing slip."""
+"""Flows that one `for_each`, or one range of it, may stand for: more than any machine has of
+anything; guards against a typing slip."""
 
 _RANGE = re.compile(r"\s*(\d{1,18})\s*\.\.\s*(\d{1,18})\s*")
 

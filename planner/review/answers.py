@@ -19,6 +19,7 @@ from planner.errors import (
     PlanError,
     UnavailableError,
 )
+from planner.plan.load import LoadedPlan
 from planner.plan.objectives import Objective
 from planner.plan.schema import Plan
 from planner.results import CheckResult, Estimate, Run, Verdict
@@ -30,6 +31,7 @@ from planner.review.inputs import (
     read_plan,
     require_names,
     this_computer,
+    with_cache,
 )
 from planner.review.objectives import estimate_metrics, judge, judge_all, run_metrics
 from planner.review.saved import require_agreement, saved_estimate
@@ -38,10 +40,12 @@ from planner.review.verdict import estimate_verdict, run_verdict
 from planner.units import format_rate
 from planner.wording import counted
 
+MANY_FLOWS = 1000
+"""Flows from which on a prediction takes seconds, and says beforehand how many there are."""
+
 if TYPE_CHECKING:
     from planner.engine.progress import Progress
     from planner.machine.schema import Machine
-    from planner.plan.load import LoadedPlan
 
 
 def check(paths: PathLike | Iterable[PathLike], *, settings: Sequence[str] = ()) -> CheckResult:
@@ -114,14 +118,20 @@ def estimate(
         the plan is for this computer, which lacks what it names.
     """
     loaded = read_plan(plan, settings=settings, only=only)
-    return _predict(loaded, machine_for(loaded, machine, progress=progress))
+    return _predict(loaded, machine_for(loaded, machine, progress=progress), progress)
 
 
-def _predict(loaded: LoadedPlan, machine: Machine, *, to_run: bool = False) -> Estimate:
+def _predict(
+    loaded: LoadedPlan, machine: Machine, progress: Progress | None, *, to_run: bool = False
+) -> Estimate:
     """The prediction; where it is `to_run`, without what the engine cannot carry out."""
+    from planner.model.classes import flows_apart
     from planner.model.estimate import estimate as predict
     from planner.model.strategies import EXECUTABLE
 
+    apart = flows_apart(loaded.plan, machine)
+    if progress is not None and apart >= MANY_FLOWS:
+        progress.note(f"{apart} flows are predicted one by one, at some milliseconds each")
     only = EXECUTABLE if to_run else None
     return judged(predict(loaded.plan, machine, only=only), loaded.plan)
 
@@ -152,7 +162,8 @@ class RunChoices(TypedDict, total=False):
     """How a run is measured; what is left out is the engine's default.
 
     `samples` (5) runs are measured after `warmup` (1) that are not. `cache` brings the page cache
-    of file sources to that state before each sample; without it the plan's own state counts.
+    of file sources to that state before each sample, and the prediction is made for it; without it
+    the plan's own state counts.
     `verify` (yes) compares every byte that arrived with the source. `overwrite` (no) lets a flow
     write over a file that exists. `keep_scratch` (no) keeps scratch files for the next run.
     `nvtx` (no) names flows, hops and chunks to a profiler.
@@ -212,7 +223,10 @@ def execute(
     """
     loaded, saved = _what_to_run(what, settings, only)
     machine = _machine_to_run_on(loaded, saved, backend, progress)
-    prediction = _prediction(loaded, saved, machine)
+    if (cache := choices.get("cache")) is not None:
+        # The state that is enforced is the one to predict for.
+        loaded = LoadedPlan(with_cache(loaded.plan, machine, cache), loaded.positions)
+    prediction = _prediction(loaded, saved, machine, progress)
     run = _carry_out(
         loaded.plan, machine, estimate=prediction, backend=backend, progress=progress, **choices
     )
@@ -231,8 +245,6 @@ def _what_to_run(
     what: Plan | Estimate | PathLike, settings: Sequence[str], only: Sequence[str]
 ) -> tuple[LoadedPlan, Estimate | None]:
     """The plan to run and, where the schedule is given already, the estimate that gives it."""
-    from planner.plan.load import LoadedPlan
-
     found: Estimate | None
     if isinstance(what, Estimate):
         found = what
@@ -266,10 +278,12 @@ def _machine_to_run_on(
     return machine_for(loaded, progress=progress)
 
 
-def _prediction(loaded: LoadedPlan, saved: Estimate | None, machine: Machine) -> Estimate:
+def _prediction(
+    loaded: LoadedPlan, saved: Estimate | None, machine: Machine, progress: Progress | None
+) -> Estimate:
     """The prediction for this machine; of the saved schedule, where there is one."""
     if saved is None:
-        return _predict(loaded, machine, to_run=True)
+        return _predict(loaded, machine, progress, to_run=True)
     from planner.model.estimate import estimate as predict
 
     schedules = {flow.name: flow.schedule for flow in saved.flows}

@@ -6,11 +6,12 @@ import os
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from planner.errors import Fault, InputError, MachineError, PlanError, UnavailableError
 from planner.plan.load import LoadedPlan, check_names, load_plan
 from planner.plan.schema import Plan
+from planner.plan.words import fill
 from planner.review.pins import pin_faults, strategy_names, unknown_strategies
 from planner.review.saved import refuse_result
 
@@ -64,6 +65,20 @@ def only_flows(plan: Plan, names: Sequence[str]) -> Plan:
     }
     objectives = tuple(o for o in plan.objectives if o.subject not in gone)
     return plan.model_copy(update={"flows": flows, "compute": {}, "objectives": objectives})
+
+
+def with_cache(plan: Plan, machine: Machine, cache: Literal["warm", "cold"]) -> Plan:
+    """The plan with the page cache of every flow that reads a disk in that state."""
+    from planner.model.classes import fitted
+
+    nodes = fitted(plan, machine).nodes
+    disks = {name for name, node in nodes.items() if node.kind == "disk"}
+    flows = {}
+    for name, flow in plan.flows.items():
+        first = fill(flow.source, next(flow.instances()))
+        reads = flow.source in disks or first in disks
+        flows[name] = flow.model_copy(update={"cache": cache}) if reads else flow
+    return plan.model_copy(update={"flows": flows})
 
 
 def machine_for(

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from planner.engine.progress import Quiet
 from planner.errors import InputError, PlanError
+from planner.plan.load import loads_plan
 from planner.results import Estimate
 from planner.review import answers
 
 ROOT = Path(__file__).resolve().parents[3]
 PLAN = ROOT / "plans" / "llm_load.yaml"
+CLUSTER = ROOT / "plans" / "cluster_cold_start.yaml"
 
 
 def test_checking_resolves_every_plan() -> None:
@@ -58,3 +61,30 @@ def test_a_saved_estimate_takes_no_settings() -> None:
 def test_an_estimate_survives_json() -> None:
     estimate = answers.estimate(PLAN)
     assert Estimate.model_validate_json(estimate.model_dump_json()) == estimate
+
+
+class Listener(Quiet):
+    """Remembers the notes."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def test_many_flows_are_told_before_they_are_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three copies to two places are six; a class of equal flows is predicted as one."""
+    monkeypatch.setattr(answers, "MANY_FLOWS", 6)
+    text = "{from: host0, to: [gpu0, gpu1], size: 1MB, for_each: {i: 0..%d}}"
+    for last, told in (
+        (2, ["6 flows are predicted one by one, at some milliseconds each"]),
+        (1, []),
+    ):
+        plan = loads_plan(f"version: 1\nmachine: h200-sxm-2\nflows: {{w: {text % last}}}\n").plan
+        listener = Listener()
+        answers.estimate(plan, progress=listener)
+        assert listener.notes == told
+    listener = Listener()
+    answers.estimate(CLUSTER, progress=listener)
+    assert listener.notes == []

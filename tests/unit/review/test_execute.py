@@ -122,6 +122,29 @@ def test_choices_reach_the_engine_and_what_is_left_out_is_its_default(engine: En
     assert "warmup" not in engine.given
 
 
+def test_the_prediction_is_for_the_state_that_is_enforced(engine: Engine) -> None:
+    """As if the plan said so, for the flows that read a disk alone."""
+    text = TEXT.replace("}}", "}, kv: {from: host0, to: gpu0, size: 1GB, after: weights}}")
+    answers.execute(loads_plan(text).plan, cache="cold")
+    plan, predicted = engine.given["plan"], engine.given["estimate"]
+    assert [flow.cache for flow in plan.flows.values()] == ["cold", "auto"]
+    written = loads_plan(text.replace("warm", "cold")).plan
+    cold = answers.estimate(written, machine=load_machine("h200-sxm-2"))
+    assert predicted.flows == cold.flows
+    assert predicted.flows[0].schedule.cache == "cold"
+
+
+def test_a_saved_schedule_is_predicted_for_the_state_that_is_enforced(engine: Engine) -> None:
+    saved = answers.estimate(loads_plan(TEXT).plan, machine=load_machine("h200-sxm-2"))
+    answers.execute(saved, cache="cold")
+    (flow,) = engine.given["estimate"].flows
+    assert [hop.strategy for hop in flow.schedule.hops] == [
+        hop.strategy for hop in saved.flows[0].schedule.hops
+    ]
+    # The disk is slower than the page cache.
+    assert flow.duration_s > saved.flows[0].duration_s
+
+
 def test_a_saved_estimate_is_run_with_exactly_its_schedule(engine: Engine) -> None:
     pinned = loads_plan(TEXT.replace("cache: warm", "cache: warm, chunk: 1MiB, workers: 4")).plan
     saved = answers.estimate(pinned)
