@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.report.markdown_parts import LIMIT, Section, Table, escape, page
-from planner.report.words import margin_words, objective_mark, quantity
+from planner.report.words import margin_words, objective_mark, value_or_why
 from planner.results import Estimate, ObjectiveResult, Run, Verdict
 from planner.results.diff import Diff
 
@@ -53,7 +53,7 @@ def objective_section(objectives: Sequence[ObjectiveResult], *, unknown: str) ->
         [
             objective_mark(objective)[0],
             objective.text,
-            unknown if objective.value is None else quantity(objective.value, objective.unit),
+            value_or_why(objective, unknown),
             margin_words(objective),
             objective.holds_while or "",
         ]

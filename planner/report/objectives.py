@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from planner.report.style import Style
 from planner.report.table import Cell, Column, table
-from planner.report.words import margin_words, objective_mark, quantity
+from planner.report.words import margin_words, objective_mark, value_or_why
 from planner.results import ObjectiveResult
 
 _COLUMNS = [
@@ -30,13 +30,11 @@ def objective_lines(
     rows = []
     for objective in objectives:
         mark, tone = objective_mark(objective)
-        known = objective.value is not None
-        value = quantity(objective.value or 0.0, objective.unit) if known else unknown
         holds = f"holds while {objective.holds_while}" if objective.holds_while else ""
         row: list[str | Cell] = [
             Cell(mark, tone),
             objective.text,
-            value,
+            value_or_why(objective, unknown),
             margin_words(objective),
             holds,
         ]

@@ -65,7 +65,10 @@ def shade(sweep: Sweep, point: SweepPoint) -> str:
 
 
 def mark(sweep: Sweep, point: SweepPoint) -> tuple[str, Tone]:
-    """▸ for a pick, ✗ where an objective is missed, ✓ where all are met, — where it cannot be."""
+    """▸ for a pick, ✗ where an objective is missed, ✓ where all are met, ? where one is not known.
+
+    — where it cannot be done.
+    """
     if not point.feasible:
         return "—", "dim"
     picked = [pick.point for pick in (sweep.smallest, sweep.near_best) if pick is not None]
@@ -73,7 +76,9 @@ def mark(sweep: Sweep, point: SweepPoint) -> tuple[str, Tone]:
         return "▸", "strong" if point.exit_code else "good"
     if not point.objectives:
         return " ", "plain"
-    return ("✗", "bad") if point.exit_code else ("✓", "good")
+    if point.met is None:
+        return "?", "warn"
+    return ("✓", "good") if point.met else ("✗", "bad")
 
 
 def _cell(sweep: Sweep, point: SweepPoint | None) -> Cell:
@@ -161,6 +166,9 @@ def _legend(sweep: Sweep, style: Style) -> list[str]:
     )
     objectives = any(p.objectives for p in sweep.points)
     signs = "▸ picked below" + (", ✓ meets all objectives, ✗ misses one" if objectives else "")
+    signs += (
+        ", ? one is not known to an estimate" if any(p.met is None for p in sweep.points) else ""
+    )
     lost = "" if all(p.feasible for p in sweep.points) else ", — cannot be done"
     text = f"{signs}{lost}. Shades: {shades}."
     return ["", *(style.paint(line, "dim") for line in prose(text, style, indent=_GAP, hang=2))]

@@ -66,7 +66,7 @@ def _line(sweep: Sweep, point: SweepPoint, flows: list[str], texts: list[str]) -
     durations = _durations(point)
     values = {objective.text: objective.value for objective in point.objectives}
     limit = point.bottleneck
-    met = "" if not point.objectives else _yes(point.exit_code == 0)
+    met = "" if not point.objectives else "unknown" if point.met is None else _yes(point.met)
     return [
         *(point.settings[axis.key] for axis in sweep.axes),
         _yes(point.feasible),
@@ -122,7 +122,10 @@ def _met(point: SweepPoint) -> str:
     if not point.objectives:
         return ""
     missed = [o.text for o in point.objectives if o.passed is False]
-    return f"✗ {_safe(', '.join(missed))}" if missed else "✓"
+    if missed:
+        return f"✗ {_safe(', '.join(missed))}"
+    unknown = [o.text for o in point.objectives if o.passed is None]
+    return f"? {_safe(', '.join(unknown))}" if unknown else "✓"
 
 
 def _safe(text: str) -> str:

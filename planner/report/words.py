@@ -143,6 +143,17 @@ def objective_mark(objective: ObjectiveResult) -> tuple[str, Tone]:
     return ("✓", "good") if objective.passed else ("✗", "bad")
 
 
+def value_or_why(objective: ObjectiveResult, unknown: str) -> str:
+    """The value of the metric, or why there is none; `unknown` says so of this kind of result."""
+    if objective.value is not None:
+        return quantity(objective.value, objective.unit)
+    if objective.metric == "cost":
+        return "the machine states no cost"
+    if objective.unit == "share" and objective.metric.endswith((".peak", ".pinned")):
+        return "the machine states no capacity"
+    return unknown
+
+
 def margin_words(objective: ObjectiveResult) -> str:
     """`margin 17.6 %`, or by how much the limit is passed: `3.0 % over`."""
     if objective.margin is None:

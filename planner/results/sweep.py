@@ -69,6 +69,12 @@ class SweepPoint(Result):
     ring_bytes: int | None = None
     pinned_bytes: int | None = None
 
+    @property
+    def met(self) -> bool | None:
+        """Whether all objectives are met; `None` where none is missed and one is not known."""
+        passed = [objective.passed for objective in self.objectives]
+        return False if False in passed else None if None in passed else True
+
 
 class SweepPick(Result):
     """A point singled out, by its index.

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.errors import Fault, MachineError, PlanError
-from planner.plan.load import LoadedPlan
+from planner.plan.load import LoadedPlan, check_names
 from planner.plan.matrix import Axis, AxisError, read_axis, setting
 from planner.plan.parts import is_machine_file
 from planner.plan.settings import COUNTED, MACHINE_PARTS, split_values
 from planner.plan.tree import child
 from planner.review.inputs import HERE
+from planner.review.pins import unknown_strategies
 from planner.review.point import MachineKey, Scene, machine_key
 from planner.wording import begun
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 _PATHS = ("machine", "file")
 """Last words of keys whose value may be a path: one in the plan starts from the plan's folder."""
+
+_NAMING = ("flows", "compute")
+"""First words of keys whose value may be the name of a place."""
 
 
 def axes_of(base: LoadedPlan, asked: Sequence[str], settings: Sequence[str]) -> list[Axis]:
@@ -88,6 +92,7 @@ def checked(scene: Scene, base: LoadedPlan, progress: Progress | None) -> None:
             try:
                 loaded = scene.load(values)
                 _know_machine(scene, loaded, progress)
+                faults += _placed(base, axis, index, _unknown_names(scene, loaded, axis))
             except MachineError as error:
                 if axis.key != "machine":
                     raise
@@ -100,6 +105,25 @@ def checked(scene: Scene, base: LoadedPlan, progress: Progress | None) -> None:
         found = list(dict.fromkeys(faults))
         count = "1 value" if len(found) == 1 else f"{len(found)} values"
         raise PlanError(f"{count} of the sweep cannot be read", faults=found)
+
+
+def _unknown_names(scene: Scene, loaded: LoadedPlan, axis: Axis) -> list[Fault]:
+    """Strategies that nobody knows, and places that the one machine of all points lacks.
+
+    Where machines or their figures change, a place may be at some points and not at others.
+    """
+    faults = unknown_strategies(loaded)
+    one_machine = all(other.key != "machine" for other in scene.axes)
+    if (
+        faults
+        or not one_machine
+        or loaded.plan.overrides
+        or axis.key.partition(".")[0] not in _NAMING
+    ):
+        return faults
+    from planner.machine.replicate import all_names
+
+    return check_names(loaded, *all_names(scene.machines[machine_key(loaded)]))
 
 
 def _faults_of(error: MachineError) -> list[Fault]:

@@ -43,9 +43,10 @@ def picks(points: Sequence[SweepPoint], axes: Sequence[Axis], metric: SweepMetri
     if not known:
         return Picks(None, None, None)
     sizes = _sizes(known, axes, metric)
-    met = [i for i, each in known.items() if each.exit_code == 0]
+    met = [i for i, each in known.items() if each.met]
     stated = any(each.objectives for each in known.values())
-    among = met if stated and met else list(known)
+    open_ones = [i for i, each in known.items() if each.met is None]
+    among = met or open_ones or list(known)
     best = min(among, key=lambda i: (sizes[i].metric, i))
     near = [i for i in among if _within(sizes[i].metric, sizes[best].metric)]
     smallest = _smallest(met, sizes) if stated and met else None

@@ -180,10 +180,16 @@ def _judged(points: Sequence[SweepPoint]) -> list[VerdictPart]:
     lost = len(points) - len(feasible)
     parts = []
     if any(each.objectives for each in feasible):
-        met = sum(each.exit_code == ExitCode.DONE for each in feasible)
+        met = sum(each.met is True for each in feasible)
+        unknown = sum(each.met is None for each in feasible)
         sentence = f"{met or 'None'} of {_points_words(len(points))} "
-        sentence += f"meet{'s' if met == 1 else ''} all objectives."
-        code = int(ExitCode.DONE if met else ExitCode.OBJECTIVE)
+        if unknown:
+            sentence += f"{'are' if met > 1 else 'is'} known to meet all objectives; "
+            sentence += f"{unknown} cannot be judged."
+        else:
+            sentence += f"meet{'s' if met == 1 else ''} all objectives."
+        # As for one estimate: what it does not know, it does not miss.
+        code = int(ExitCode.DONE if met or unknown else ExitCode.OBJECTIVE)
         parts.append(VerdictPart(about="objectives", sentence=sentence, exit_code=code))
     elif feasible:
         sentence = "The plan states no objectives."

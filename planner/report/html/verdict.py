@@ -14,8 +14,8 @@ from planner.report.words import (
     interval_words,
     margin_words,
     objective_mark,
-    quantity,
     resource_words,
+    value_or_why,
 )
 from planner.results import Estimate, ObjectiveResult, Run
 from planner.units import format_share, format_time
@@ -128,6 +128,6 @@ def _busy(share: float) -> str:
 def _judged(objective: ObjectiveResult, unknown: str) -> Judged:
     mark, tone = objective_mark(objective)
     word = {True: "met", False: "missed", None: "unknown"}[objective.passed]
-    value = unknown if objective.value is None else quantity(objective.value, objective.unit)
+    value = value_or_why(objective, unknown)
     holds = objective.holds_while or ""
     return Judged(mark, tone, word, objective.text, value, margin_words(objective), holds)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from planner.plan.objectives import parse_objective
 from planner.report import words
+from planner.results import ObjectiveResult
 from tests.helpers import results
 
 
@@ -90,3 +92,19 @@ def test_every_cause_has_words() -> None:
     from planner.results import Cause
 
     assert set(words.CAUSES) == set(get_args(Cause))
+
+
+@pytest.mark.parametrize(
+    ("text", "metric", "told"),
+    [
+        ("cost <= 1", "cost", "the machine states no cost"),
+        ("disk0.peak <= 50%", "disk0.peak", "the machine states no capacity"),
+        ("weights.p95 <= 1s", "weights.p95", "only a run knows"),
+    ],
+)
+def test_a_value_that_is_not_there_says_why(text: str, metric: str, told: str) -> None:
+    unit = parse_objective(text).unit
+    objective = ObjectiveResult(
+        text=text, metric=metric, value=None, limit=0.5, unit=unit, passed=None
+    )
+    assert words.value_or_why(objective, "only a run knows") == told

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ from hypothesis import given, settings, strategies as st
 
 from planner.errors import ExitCode, InputError, PlanError, PlannerError
 from planner.model.estimate import estimate as predict
+from planner.report.sweep import mark
+from planner.report.sweep_table import sweep_csv, sweep_markdown
 from planner.results.sweep import Sweep
 from planner.review import pool
 from planner.review.answers import estimate
@@ -185,6 +189,27 @@ def test_no_point_that_meets_the_objectives_is_exit_10(folder: Path) -> None:
     assert result.verdict.sentence == "None of 2 points meet all objectives."
 
 
+def test_an_objective_that_is_not_known_is_neither_met_nor_missed(folder: Path) -> None:
+    """Of three speeds of the link one is too slow for 3 s; only a run knows the other metric."""
+    plan = folder / "plan.yaml"
+    plan.write_text(PLAN + "  - load.p95 <= 1s\n")
+    result = sweep(plan, axes=["links.pcie0.rate=1GB/s,8GB/s,10GB/s"])
+    assert [point.met for point in result.points] == [False, None, None]
+    assert result.smallest is None
+    assert result.best in (1, 2)
+    told = "None of 3 points is known to meet all objectives; 2 cannot be judged."
+    assert result.verdict.sentence == told
+    assert result.verdict.exit_code == ExitCode.DONE
+    marks = [mark(result, point)[0] for point in result.points]
+    assert marks[0] == "✗"
+    assert "?" in marks[1:]
+    assert "✓" not in marks
+    assert [row["met"] for row in csv.DictReader(io.StringIO(sweep_csv(result)))] == [
+        *("false", "unknown", "unknown")
+    ]
+    assert "? load.p95 &lt;= 1s" in sweep_markdown(result)
+
+
 def test_what_cannot_be_done_is_told_and_not_fatal(folder: Path) -> None:
     axes = ["links.pcie0.failed=true,false", "size=1GB,90GB"]
     result = sweep(folder / "plan.yaml", axes=axes)
@@ -241,6 +266,15 @@ def test_every_value_that_cannot_be_read_is_told_at_once(folder: Path) -> None:
     assert faults_of(folder, "depht=1") == [("--sweep depht=1", 'the plan has no variable "depht"')]
     ((place, message),) = faults_of(folder, "links.pcie0.rate=1GB/s,5GB")
     assert (place, "not a rate" in message) == ("--sweep links.pcie0.rate=5GB", True)
+
+
+def test_names_that_nobody_knows_are_told_before_anything_is_estimated(folder: Path) -> None:
+    ((place, message),) = faults_of(folder, "strategy=staged,foo")
+    assert (place, message) == ("--sweep strategy=foo", 'no strategy "foo"')
+    ((place, message),) = faults_of(folder, "flows.load.to=gpu0,gpu7")
+    assert (place, message) == ("--sweep flows.load.to=gpu7", 'no node "gpu7"')
+    ((place, message),) = faults_of(folder, more="matrix:\n  strategy: [pinned, pined]\n")
+    assert (place, message) == ("plan.yaml:10:22", 'no strategy "pined"')
 
 
 def test_faults_of_a_matrix_stand_in_the_plan(folder: Path) -> None:
