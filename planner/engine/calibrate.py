@@ -15,6 +15,7 @@ from pathlib import Path
 from time import perf_counter, sleep
 from typing import Final
 
+from planner.arguments import one_of
 from planner.engine.backends import Backend, open_backend
 from planner.engine.backends.cuda_present import missing
 from planner.engine.calibration import joint
@@ -59,8 +60,9 @@ START: Final = "start"
 def backend_name(backend: str) -> str:
     """`cuda` or `host`: what `auto` stands for on this computer.
 
-    Raises `UnavailableError` if cuda is asked for and something is missing.
+    Raises `InputError` for another name, `UnavailableError` for cuda where something is missing.
     """
+    one_of("backend", backend, ("auto", "cuda", "host"))
     if backend == "host":
         return "host"
     reason = missing()
@@ -126,6 +128,8 @@ def calibrate(
 
     Raises
     ------
+    InputError
+        There is no such backend or folder.
     UnavailableError
         The backend needs what this computer lacks, or emulated GPUs are asked for on a real one.
     InfeasibleError

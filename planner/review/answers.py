@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from planner._version import VERSION
+from planner.arguments import factor, one_of, texts, whole
 from planner.errors import (
     ExitCode,
     Fault,
@@ -53,6 +54,7 @@ def check(paths: PathLike | Iterable[PathLike], *, settings: Sequence[str] = ())
 
     Raises `PlanError` with all faults of all plans, in the order of the paths.
     """
+    texts("settings", settings)
     several = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     return checked(read_plans(several, settings=settings))
 
@@ -86,7 +88,7 @@ def checked(plans: Sequence[LoadedPlan]) -> CheckResult:
 
 
 def estimate(
-    plan: Plan | PathLike,
+    plan: Plan | LoadedPlan | PathLike,
     *,
     machine: Machine | str | None = None,
     settings: Sequence[str] = (),
@@ -98,7 +100,7 @@ def estimate(
     Parameters
     ----------
     plan
-        a plan, or the path of one.
+        a plan, as `load_plan` gives it or built in Python, or the path of one.
     machine
         a machine, a catalogue name, a file or `here`; the plan's own where it is `None`.
     settings
@@ -179,7 +181,7 @@ class RunChoices(TypedDict, total=False):
 
 
 def execute(
-    what: Plan | Estimate | PathLike,
+    what: Plan | LoadedPlan | Estimate | PathLike,
     *,
     settings: Sequence[str] = (),
     only: Sequence[str] = (),
@@ -221,6 +223,7 @@ def execute(
     ExecutionError
         it began and failed; a `VerificationError` if what arrived differs from the source.
     """
+    _require_sense(backend, max_error, choices)
     loaded, saved = _what_to_run(what, settings, only)
     machine = _machine_to_run_on(loaded, saved, backend, progress)
     if (cache := choices.get("cache")) is not None:
@@ -234,6 +237,17 @@ def execute(
     return _judged_run(run, loaded.plan, machine, max_error, meant=meant)
 
 
+def _require_sense(backend: str, max_error: float | None, choices: RunChoices) -> None:
+    """Raise `InputError` for a choice that is none, before anything takes time."""
+    one_of("backend", backend, ("auto", "cuda", "host", "null"))
+    if max_error is not None:
+        factor("max_error", max_error)
+    whole("samples", choices.get("samples", 1), 1)
+    whole("warmup", choices.get("warmup", 0), 0)
+    if choices.get("cache") is not None:
+        one_of("cache", choices.get("cache"), ("warm", "cold"))
+
+
 def _carry_out(plan: Plan, machine: Machine, **given: Any) -> Run:
     """The engine's own `execute`; its libraries load only here."""
     from planner.engine.execute import execute as carry_out
@@ -242,14 +256,15 @@ def _carry_out(plan: Plan, machine: Machine, **given: Any) -> Run:
 
 
 def _what_to_run(
-    what: Plan | Estimate | PathLike, settings: Sequence[str], only: Sequence[str]
+    what: Plan | LoadedPlan | Estimate | PathLike, settings: Sequence[str], only: Sequence[str]
 ) -> tuple[LoadedPlan, Estimate | None]:
     """The plan to run and, where the schedule is given already, the estimate that gives it."""
     found: Estimate | None
     if isinstance(what, Estimate):
         found = what
     else:
-        found = None if isinstance(what, Plan) else saved_estimate(what)
+        is_path = isinstance(what, str | os.PathLike)
+        found = saved_estimate(what) if is_path else None  # type: ignore[arg-type]
     if found is None:
         if isinstance(what, Estimate):  # pragma: no cover - `found` is `what` then
             raise TypeError

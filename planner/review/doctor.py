@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from planner._version import VERSION
+from planner.arguments import texts
 from planner.errors import ExitCode, InputError
 from planner.machine.observation import Calibration, Observation
 from planner.machine.schema import Machine
@@ -60,6 +61,7 @@ def doctor(machine: Machine | str = HERE, *, only: Sequence[str] = ()) -> Doctor
     InputError
         there is no such check, or no such machine: a `MachineError`.
     """
+    texts("only", only)
     chosen_checks(only)  # before anything takes time
     if isinstance(machine, str) and machine == HERE:
         from planner.engine.observe import observe

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from planner.arguments import texts
 from planner.errors import Fault, InputError, MachineError, PlanError, UnavailableError
 from planner.plan.load import LoadedPlan, check_names, load_plan
 from planner.plan.schema import Plan
@@ -26,20 +27,29 @@ PathLike = str | os.PathLike[str]
 
 
 def read_plan(
-    source: Plan | PathLike, *, settings: Sequence[str] = (), only: Sequence[str] = ()
+    source: Plan | LoadedPlan | PathLike,
+    *,
+    settings: Sequence[str] = (),
+    only: Sequence[str] = (),
 ) -> LoadedPlan:
     """The plan at a path, or as given, with `settings` applied and all flows but `only` left out.
 
-    Raises `PlanError` with every fault; `InputError` for settings on a plan that has no text, and
-    for a saved result.
+    Raises `PlanError` with every fault; `InputError` for settings on a plan that has no text, for
+    a saved result, and for what is no plan at all.
     """
-    if isinstance(source, Plan):
+    texts("settings", settings)
+    texts("only", only)
+    if isinstance(source, Plan | LoadedPlan):
         if settings:
             raise InputError(
                 "settings change the text of a plan, and this plan has none",
-                hint="build the plan with the values that you want",
+                hint="build the plan with those values, or give settings as it is loaded",
             )
-        loaded = LoadedPlan(source)
+        loaded = LoadedPlan(source) if isinstance(source, Plan) else source
+    elif not isinstance(source, str | os.PathLike):
+        raise InputError(
+            f"{type(source).__name__} is no plan", hint="give a plan, or the path of its file"
+        )
     else:
         refuse_result(source)
         loaded = load_plan(source, settings=settings)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
+from planner.arguments import factor
 from planner.errors import InputError
 from planner.files import is_given, read_bytes
 from planner.results import FORMATS, Estimate, Run
@@ -57,9 +58,11 @@ def diff(
         `fail_above` is no limit.
     """
     limit: Limit | None = None
+    if max_error is not None:
+        factor("max_error", max_error)
     if fail_above is not None:
         try:
-            limit = parse_limit(fail_above)
+            limit = parse_limit(str(fail_above))
         except UnitError as error:
             raise InputError(f"fail_above: {error}") from error
     sides, labels = [], []

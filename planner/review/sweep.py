@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from planner._version import VERSION
+from planner.arguments import texts, whole
 from planner.errors import ExitCode, InputError
 from planner.plan.load import LoadedPlan, read_plan_text
 from planner.plan.matrix import MOST_POINTS, count, points as every
@@ -81,6 +82,11 @@ def sweep(
     InputError
         the plan, the machine or an axis is wrong; a `PlanError` lists every fault.
     """
+    texts("axes", axes)
+    texts("settings", settings)
+    texts("only", choices.get("only", ()))
+    if (processes := choices.get("processes")) is not None:
+        whole("processes", processes, 1)
     refuse_result(path)
     text = read_plan_text(path)
     base = text.plan(settings)

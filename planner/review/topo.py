@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from planner.machine.discover_pairs import GpuPair
     from planner.machine.observation import Observation
     from planner.machine.schema import Direction, Link, Machine, Node
+    from planner.plan.load import LoadedPlan
     from planner.plan.schema import Plan
 
 
-def topo(plan: Plan | PathLike | None = None, *, machine: Machine | str | None = None) -> Topo:
+def topo(
+    plan: Plan | LoadedPlan | PathLike | None = None, *, machine: Machine | str | None = None
+) -> Topo:
     """The places and links of a machine, with what is known of each; nothing is measured.
 
     Parameters

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 FLOORS: Final = {
     "_version": 0,
+    "arguments": 0,
     "errors": 0,
     "files": 0,
     "native": 0,
@@ -32,7 +33,7 @@ FLOORS: Final = {
     "cli": 7,
 }
 IDEAS: Final = {
-    0: "errors, files, units, quantities, words, native reads, version",
+    0: "errors, arguments, files, units, quantities, words, native reads, version",
     1: "what the hardware is",
     2: "what people write, and what is emitted",
     3: "what will happen",

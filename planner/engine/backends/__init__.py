@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from planner.engine.backends.base import Backend
+from planner.errors import InputError
 
 
 def open_backend(name: str) -> Backend:
@@ -13,6 +14,8 @@ def open_backend(name: str) -> Backend:
 
     Raises
     ------
+    InputError
+        If there is no such backend.
     UnavailableError
         If `cuda` is asked for by name and its library or a device is missing.
 
@@ -28,7 +31,7 @@ def open_backend(name: str) -> Backend:
         return CudaBackend()
     if name == "auto":
         return HostBackend() if missing() is not None else CudaBackend()
-    raise ValueError(f"no backend {name}")
+    raise InputError(f"there is no backend {name}", hint="take auto, cuda or host")
 
 
 __all__ = ["Backend", "open_backend"]
