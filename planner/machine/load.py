@@ -80,7 +80,9 @@ def load_machine(
             f"{path} is not text in UTF-8 (byte {error.start})", hint="save the file as UTF-8"
         ) from error
     except OSError as error:
-        raise MachineError(f"{path} cannot be read: {error.strerror}") from error
+        raise MachineError(
+            f"{path} cannot be read: {error.strerror}", hint="see who may read it: ls -l"
+        ) from error
     return with_overrides(parse_machine(text, str(path)), overrides)
 
 
@@ -92,11 +94,18 @@ def _path_of(name_or_path: str, directory: Path | None) -> Path:
             hint="run `planner calibrate`, or name a machine of the catalogue",
         )
     names = catalogue()
+    if not name_or_path.strip():
+        raise MachineError(
+            "no machine is named",
+            hint="name one of the catalogue, a file, or here; or nothing: here",
+        )
     if name_or_path in names:
         return CATALOG / f"{name_or_path}.yaml"
     path = (directory or Path()) / Path(name_or_path).expanduser()
     if _is_file(path):
         return path
+    if _is_folder(path):
+        raise MachineError(f"{path} is a folder", hint="name the machine file in it")
     if "/" in name_or_path or name_or_path.endswith(_SUFFIXES):
         raise MachineError(
             f"there is no machine file {path}", hint=f"relative to {path.parent.resolve()}"
@@ -112,6 +121,13 @@ def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
     except OSError:  # a name longer than names can be
+        return False
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
         return False
 
 

@@ -20,6 +20,7 @@ from planner.machine.replicate import DIGITS, all_names, written_out
 from planner.machine.schema import Direction, Machine, Provenance
 from planner.machine.written import Written, nearest_of
 from planner.units import UnitError, parse_factor, parse_rate, parse_share
+from planner.wording import begun
 
 SOURCE: Final = "override"
 """The name of the source that an overridden direction points at."""
@@ -55,12 +56,13 @@ def with_overrides(machine: Machine, overrides: Mapping[str, str]) -> Machine:
         try:
             machine = _set(_with_member(machine, path), path, text)
         except _RefusedError as refused:
-            faults.append(Fault("override", 0, 0, path, refused.message, refused.suggestion))
+            where = f"--set {begun(f'{path}={text}')}"
+            faults.append(Fault(where, 0, 0, path, refused.message, refused.suggestion))
     if faults:
         first = faults[0]
         several = f" ({len(faults)} faults)" if len(faults) > 1 else ""
         raise MachineError(
-            f"override {first.path}: {first.message}{several}", faults=faults, hint=first.suggestion
+            f"{first.file}: {first.message}{several}", faults=faults, hint=first.suggestion
         )
     return machine
 
@@ -163,9 +165,13 @@ def _resolve(machine: Machine, path: str) -> tuple[str, ...]:
             inside = ".".join(steps) or "the machine"
             listed = ", ".join(children)
             near = nearest_of(word, children)
+            nothing = "it is a single value"
+            if isinstance(thing, Mapping):
+                nothing = f"this machine has nothing under {inside}"
+            if steps == ["replicate"]:
+                nothing = "only a machine file with replicate: has equal parts to count"
             raise _RefusedError(
-                f'{inside} has no "{word}"',
-                near or (f"it has: {listed}" if listed else "it is a single value"),
+                f'{inside} has no "{word}"', near or (f"it has: {listed}" if listed else nothing)
             )
         name = max(fitting, key=len)
         steps.append(name)

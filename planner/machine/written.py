@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, WithJsonSchema
 from pydantic_core import ErrorDetails
 
 from planner.errors import Fault
@@ -177,7 +177,9 @@ class Written:
         if kind == "missing" and isinstance(path[-1], int):
             return self.fault(path[:-1], f"this list has no entry {path[-1] + 1}")
         if kind == "missing":
-            return self.fault(path, f'the key "{path[-1]}" is missing', at_key=True)
+            suggestion = _how_to_add(self._model(path[:-1]), str(path[-1]))
+            message = f'the key "{path[-1]}" is missing'
+            return self.fault(path, message, suggestion, at_key=True)
         if kind.startswith("union_tag"):
             return self._of_kind((*path, "kind"))
         at_key = detail["loc"][-1:] == ("[key]",)
@@ -237,6 +239,17 @@ def _of_value(detail: ErrorDetails, given: Any) -> tuple[str, str | None]:
     if isinstance(cause, UnitError):
         return cause.message, cause.suggestion
     return (_plain(detail, given) if cause is None else str(cause)), None
+
+
+def _how_to_add(model: type[BaseModel] | None, key: str) -> str:
+    """The line to write for a missing key, with a value of its kind where one tells it."""
+    fields = model.model_fields if model else {}
+    field = next((info for name, info in fields.items() if key in (name, info.alias)), None)
+    metadata = field.metadata if field else []
+    quantities = [detail.json_schema for detail in metadata if isinstance(detail, WithJsonSchema)]
+    examples = [(schema or {}).get("examples", [""])[0] for schema in quantities]
+    examples += [str(detail.ge) for detail in metadata if hasattr(detail, "ge")]
+    return f"add {key}: {examples[0]}" if examples else f"add {key}:"
 
 
 def _words(model: type[BaseModel]) -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from difflib import get_close_matches
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set as AbstractSet
+from difflib import SequenceMatcher, get_close_matches
 from graphlib import CycleError, TopologicalSorter
 
 from planner.plan.objectives import METRICS, Objective
@@ -202,8 +202,9 @@ def check_machine_names(
     for name, flow in plan.flows.items():
         path = child("flows", name)
         for where, node in _node_names(path, flow):
-            known = (*nodes, *links) if where.startswith(child(path, "route")) else nodes
-            yield from _check_known(where, "node", _ends(node, flow), known)
+            on_way = where.startswith(child(path, "route"))
+            kind, known = ("node or link", (*nodes, *links)) if on_way else ("node", nodes)
+            yield from _check_known(where, kind, _ends(node, flow), known)
         if strategies is not None:
             yield from check_strategies(child(path, "strategy"), flow, strategies)
     for name, block in plan.compute.items():
@@ -243,12 +244,21 @@ def check_strategies(path: str, flow: Flow, known: Collection[str]) -> Iterator[
 
 
 def near(name: str, known: Collection[str], empty: str = "there is none to name") -> str:
-    """The suggestion for an unknown `name`: the nearest known ones, or a few of all."""
+    """The suggestion for an unknown `name`: the nearest known ones, or a few of all.
+
+    Those of a set have no order of their own: the more alike ones come first.
+    """
     if not known:
         return empty
     found = get_close_matches(name, known, n=3)
     if found:
         return f"did you mean {' or '.join(found)}?"
+    if isinstance(known, AbstractSet):
+        known = sorted(known, key=lambda word: (-_likeness(word, name), word))
     some = list(known)[:8]
     more = "" if len(known) <= len(some) else f" and {len(known) - len(some)} more"
     return f"there is {', '.join(some)}{more}"
+
+
+def _likeness(word: str, name: str) -> float:
+    return SequenceMatcher(None, word, name).ratio()

@@ -155,7 +155,7 @@ class FileReader:
                 return None
             raw = read_bytes(path)
         except FileNotFoundError:
-            self.faults.append(place.fault(key, f"there is no file {path}", _nearby(path)))
+            self.faults.append(place.fault(key, f"there is no file {path}", _nearby(path, asked)))
         except IsADirectoryError:
             self.faults.append(place.fault(key, f"{path} is a folder", "name the file in it"))
         except (OSError, ValueError) as error:
@@ -179,11 +179,16 @@ class FileReader:
             return None
 
 
-def _nearby(path: Path) -> str | None:
-    """A suggestion: the file beside `path` whose name, but for its ending, is nearest."""
+def _nearby(path: Path, asked: Place | None) -> str | None:
+    """A suggestion: the file beside `path` whose name, but for its ending, is nearest.
+
+    Where none is like it, what an include (`asked` for there) starts from.
+    """
     try:
         names = {entry.stem: entry.name for entry in sorted(path.parent.iterdir())}
     except OSError:
         return None
     near = get_close_matches(path.stem, names, n=1)
-    return f"did you mean {names[near[0]]}?" if near else None
+    if near:
+        return f"did you mean {names[near[0]]}?"
+    return None if asked is None else "its path starts from the folder of the file that names it"

@@ -37,7 +37,7 @@ class Home:
 
 def located(complaint: Complaint, positions: Positions, file: str) -> Fault:
     """The fault of a complaint, at the place that its path has in the text."""
-    path, message = complaint.path, complaint.message
+    path, message = _as_written(complaint.path, positions), complaint.message
     alone = path.removesuffix("[0]")
     if path not in positions.values and alone in positions.values:
         path = alone  # a list of one is written without brackets
@@ -46,6 +46,14 @@ def located(complaint: Complaint, positions: Positions, file: str) -> Fault:
     for name, where in positions.variables.get(path, ()):
         message = f"{message} (${name} is set at {where})"
     return place.fault(path, message, complaint.suggestion)
+
+
+def _as_written(path: str, positions: Positions) -> str:
+    """A path below `route` of a flow by the word `via` where the text has that."""
+    flow, _, rest = path.partition(".route")
+    if path == flow or f"{flow}.route" in positions.keys or f"{flow}.via" not in positions.keys:
+        return path
+    return f"{flow}.via{rest}"
 
 
 class Parts:

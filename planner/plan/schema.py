@@ -123,6 +123,8 @@ class Use(Written):
 def _read_pieces(value: object) -> object:
     """`288`, `[4MiB, 64KiB]` or `file`; the last becomes pieces only when the file is read."""
     if isinstance(value, list):
+        if not value:
+            raise WrittenError("there is no piece", "write a count, or sizes like [4MiB, 64KiB]")
         sizes = tuple(parse_size(v) if isinstance(v, str) else v for v in value)
         if not all(isinstance(size, int) for size in sizes):
             raise WrittenError("each piece must be a size", "write it like [4MiB, 64KiB]")

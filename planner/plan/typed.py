@@ -110,9 +110,21 @@ def unknown_keys(data: dict[str, Any], model: type[Written], path: str) -> Itera
     for key in [key for key in data if key not in known]:
         del data[key]
         yield Complaint(child(path, key), f'unknown key "{key}"', _nearest(key, known), on_key=True)
+    yield from _said_twice(data, known, path)
     for key, nested in _NESTED.items():
         if key in known and isinstance(data.get(key), dict):
             yield from unknown_keys(data[key], nested, child(path, key))
+
+
+def _said_twice(data: dict[str, Any], known: Mapping[str, str], path: str) -> Iterator[Complaint]:
+    """Take the second of two words for one thing out of `data`, and complain of it."""
+    said: dict[str, str] = {}
+    for key in list(data):
+        first = said.setdefault(known[key], key)
+        if first != key:
+            del data[key]
+            message = f'says what "{first}" says already'
+            yield Complaint(child(path, key), message, "keep one of the two", on_key=True)
 
 
 def _nearest(key: str, known: Mapping[str, str]) -> str:
@@ -171,6 +183,10 @@ def _complaint(details: ErrorDetails, model: type[Written], path: str) -> Compla
     if kind == "literal_error":
         choices = _QUOTED.findall(str(context.get("expected", "")))
         return Complaint(path, *_bad_choice(value, choices))
+    if kind.startswith("bool_"):
+        return Complaint(
+            path, f"{quoted(str(value))} is neither true nor false", "write one of them"
+        )
     if kind in _BOUNDS:
         bound, words = _BOUNDS[kind]
         limit = context[bound]

@@ -118,7 +118,13 @@ class _Variables:
         parts.append(text[end:])
         filled = "".join(parts)
         if len(filled) > LONGEST:
-            self.faults.append(place.fault(path, f"the value is longer than {LONGEST} characters"))
+            self.faults.append(
+                place.fault(
+                    path,
+                    f"the value is longer than {LONGEST} characters",
+                    "shorten the variables in it",
+                )
+            )
             return None
         return filled if whole else None
 
@@ -147,7 +153,9 @@ class _Variables:
         if len(within) >= DEEPEST:
             self.faults.append(
                 self._written[name].key.fault(
-                    child("vars", name), f"the variables are nested more than {DEEPEST} deep"
+                    child("vars", name),
+                    f"the variables are nested more than {DEEPEST} deep",
+                    "write the value itself",
                 )
             )
             return None
@@ -165,5 +173,9 @@ class _Variables:
         shown = " -> ".join(f"${member}" for member in (*cycle, name))
         where = place if place is not None else self._written[name].key
         self.faults.append(
-            where.fault(child("vars", cycle[-1]), f"the variables go round in a circle: {shown}")
+            where.fault(
+                child("vars", cycle[-1]),
+                f"the variables go round in a circle: {shown}",
+                f"give ${cycle[-1]} a value without them",
+            )
         )

@@ -208,7 +208,11 @@ class _Composer:
         parent = self._open[-1]
         parent.size += size
         if parent.size > LARGEST:
-            self._stop(node.place, f"the aliases expand to more than {LARGEST} values")
+            self._stop(
+                node.place,
+                f"the aliases expand to more than {LARGEST} values",
+                "write out what is meant, or take fewer",
+            )
         if not parent.table:
             parent.items.append(node)
         elif parent.key is None:

@@ -127,7 +127,14 @@ def machine_for(
         from planner.machine.load import load_machine
 
         folder = Path(plan.directory) if machine is None else None
-        found = load_machine(name, directory=folder, overrides=plan.overrides)
+        try:
+            found = load_machine(name, directory=folder, overrides=plan.overrides)
+        except MachineError as error:
+            if error.faults or machine is not None or not plan.source_file:
+                raise
+            # The plan names it: its line says more than the name alone.
+            fault = loaded.fault("machine", error.message, error.hint)
+            raise MachineError(error.message, faults=[fault], hint=error.hint) from error
     else:
         found = name
     faults = name_faults(loaded, found)

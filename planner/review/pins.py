@@ -1,4 +1,4 @@
-"""Strategies that a plan pins, held against the routes of a machine.
+"""Routes and strategies that a plan pins, held against the routes of a machine.
 
 A pin that no route can follow would otherwise be noticed late, as a flow without any way.
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from planner.errors import Fault, PlannerError
+from planner.machine.override import failed_links
 from planner.machine.schema import Machine
 from planner.plan.check import check_strategies, near
 from planner.plan.load import LoadedPlan
@@ -46,13 +47,15 @@ def unknown_strategies(loaded: LoadedPlan) -> list[Fault]:
 
 
 def pin_faults(loaded: LoadedPlan, machine: Machine) -> list[Fault]:
-    """The faults of the strategies that the plan pins, whose names are known already.
+    """The faults of the routes and strategies that the plan pins, whose names are known already.
 
-    A pinned hop must lie on a route of its flow, and its strategy must carry between such places.
+    A pinned route must be one, a pinned hop must lie on a route of its flow, and its strategy must
+    carry between such places.
     """
     plan = loaded.plan
     pinned = {name for name, flow in plan.flows.items() if flow.strategy is not None}
-    if not pinned:
+    routed = {name for name, flow in plan.flows.items() if flow.route}
+    if not pinned and not routed:
         return []
     from planner.machine.topology import Topology
     from planner.model.classes import fitted
@@ -70,7 +73,25 @@ def pin_faults(loaded: LoadedPlan, machine: Machine) -> list[Fault]:
         for hop, reason in _wrong(topology, plan.flows[name], needs):
             where = _at(name, hop)
             faults.setdefault(where, loaded.fault(where, *reason))
-    return list(faults.values())
+    routed_wrongly = (
+        loaded.fault(child(child("flows", demand.flow), "route"), *wrong)
+        for demand in found
+        if demand.flow in routed and (wrong := _of_route(topology, demand.need)) is not None
+    )
+    return [*dict.fromkeys(routed_wrongly), *faults.values()]
+
+
+def _of_route(topology: Topology, need: Need) -> Reason | None:
+    """What is wrong with a pinned route; where a link has failed, or no way is left, not this."""
+    if failed_links(topology.machine) or topology.via(need.start, need.pins.route, need.end):
+        return None
+    others = topology.routes(need.start, need.end)
+    if not others:
+        return None
+    shortest = ", ".join([need.start, *(step.end for step in min(others, key=len))])
+    passed = ", ".join(need.pins.route)
+    message = f"no way from {need.start} to {need.end} passes {passed} in this order"
+    return message, f"the shortest way is {shortest}"
 
 
 def _at(flow: str, hop: str | None) -> str:

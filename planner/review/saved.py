@@ -95,7 +95,8 @@ def saved_estimate(path: str | os.PathLike[str]) -> Estimate | None:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise InputError(f"{path} is damaged: {where}: {first['msg']}") from error
+        told = f"{path} is damaged: {where}: {first['msg']}"
+        raise InputError(told, hint=_RERUN) from error
     return estimate
 
 

@@ -114,7 +114,10 @@ def result_of(text: str, path: str | os.PathLike[str]) -> Estimate | Run:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise InputError(f"{path} is damaged: {where}: {first['msg']}") from error
+        raise InputError(
+            f"{path} is damaged: {where}: {first['msg']}",
+            hint="make it again: planner estimate or execute PLAN -o FILE",
+        ) from error
 
 
 def _refused(name: str, path: str | os.PathLike[str]) -> InputError:

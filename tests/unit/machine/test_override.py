@@ -150,6 +150,12 @@ def test_rates_and_other_values_go_together(machine: Machine) -> None:
     assert ways(changed)[0].rate == 5e9
 
 
+def test_a_fault_is_called_as_it_was_given(machine: Machine) -> None:
+    with pytest.raises(MachineError) as caught:
+        with_overrides(machine, {"nodes.host0.cores": "few"})
+    assert [fault.file for fault in caught.value.faults] == ["--set nodes.host0.cores=few"]
+
+
 def test_without_overrides_the_machine_is_the_same(machine: Machine) -> None:
     assert with_overrides(machine, {}) is machine
 
@@ -161,6 +167,8 @@ def test_without_overrides_the_machine_is_the_same(machine: Machine) -> None:
         ("nodes.host0.coress", "5", 'nodes.host0 has no "coress"', '"cores"'),
         ("quux", "5", 'the machine has no "quux"', "links"),
         ("nodes.host0.cores.x", "5", 'nodes.host0.cores has no "x"', "a single value"),
+        ("replicate.node", "16", 'replicate has no "node"', "only a machine file with replicate:"),
+        ("ports.root.forward", "5GB/s", 'ports has no "root"', "nothing under ports"),
         ("nodes.host0", "5", "a whole block", "cores"),
         ("links.pcie0.ends", "a", "a whole block", None),
         ("", "5", "needs a key path", "links.pcie0.rate"),

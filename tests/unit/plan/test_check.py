@@ -98,7 +98,7 @@ def test_names_that_a_machine_lacks_stand_at_their_places() -> None:
     faults = check_names(loads_plan(TEXT), nodes, LINKS[:3], ["pageable"])
     assert [(fault.line, fault.path, fault.message) for fault in faults] == [
         (4, "flows.w.to[1]", 'no node "node3.gpu1"'),
-        (5, "flows.w.route", 'no node "node0.host0"'),
+        (5, "flows.w.route", 'no node or link "node0.host0"'),
         (7, "flows.w.strategy.node{n}.host0 -> node{n}.gpu0", 'no node "node0.host0"'),
         (7, "flows.w.strategy.node{n}.host0 -> node{n}.gpu0", 'no strategy "pinned"'),
         (12, "objectives[0]", 'no node "node0.host0"'),
@@ -115,6 +115,12 @@ def test_links_may_stand_in_a_route() -> None:
     loaded = loads_plan("flows: { w: { from: disk0, to: gpu0, size: 1GB, via: pcie0 } }")
     assert check_names(loaded, ["disk0", "gpu0"], ["pcie0"]) == []
     assert len(check_names(loaded, ["disk0", "gpu0"])) == 1
+
+
+def test_the_names_of_a_set_come_in_one_order_the_more_alike_first() -> None:
+    """None is like enough to be meant; two letters of four are nearer than none."""
+    assert near("pqrs", frozenset({"zzzz", "aaaa", "pqzz"})) == "there is pqzz, aaaa, zzzz"
+    assert near("pqrs", ["zzzz", "aaaa"]) == "there is zzzz, aaaa"
 
 
 def test_a_plan_built_in_python_is_checked_too() -> None:

@@ -96,7 +96,11 @@ def test_faults_of_all_files_come_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "told"), [("bases.yml", "did you mean base.yaml?"), ("nope.yaml", None)]
+    ("named", "told"),
+    [
+        ("bases.yml", "did you mean base.yaml?"),
+        ("nope.yaml", "its path starts from the folder of the file that names it"),
+    ],
 )
 def test_a_missing_file_has_a_neighbour_if_its_own_name_is_like_it(
     tmp_path: Path, named: str, told: str | None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from planner.errors import InputError, MachineError, PlanError, UnavailableError
@@ -84,6 +86,31 @@ def test_an_unknown_machine_is_a_fault_at_its_key() -> None:
     assert (fault.line, fault.path) == (2, "machine")
     with pytest.raises(MachineError):
         inputs.machine_for(loaded)
+
+
+@pytest.mark.parametrize(
+    ("named", "column", "told"),
+    [
+        ("nope", 10, "no machine"),
+        ("", 9, "no machine is named"),
+        ("/", 10, "is a folder"),
+        ("gone.yaml", 10, "no machine file"),
+    ],
+)
+def test_a_machine_that_the_plan_names_is_told_at_its_line(
+    tmp_path: Path, named: str, column: int, told: str
+) -> None:
+    text = f"version: 1\nmachine: {named}\nflows: {{w: {{from: disk0, to: gpu0, size: 1GB}}}}\n"
+    loaded = loads_plan(text, directory=tmp_path)
+    with pytest.raises(MachineError, match=told) as caught:
+        inputs.machine_for(loaded)
+    (fault,) = caught.value.faults
+    assert (fault.line, fault.column, fault.path) == (2, column, "machine")
+    assert fault.suggestion
+    # One that is named beside the plan has no line in it.
+    with pytest.raises(MachineError) as caught:
+        inputs.machine_for(loaded, "nope")
+    assert caught.value.faults == ()
 
 
 def test_here_is_measured_not_checked() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planner.errors import InfeasibleError, PlanError
+from planner.machine.override import with_overrides
 from planner.machine.schema import Machine
 from planner.model.estimate import estimate
 from planner.plan.load import loads_plan
@@ -105,3 +106,21 @@ def test_what_no_way_can_do_is_infeasible() -> None:
     flow = load(strategy={"disk0 -> host0": "mmap", "host0 -> gpu0": "staged"})
     with pytest.raises(InfeasibleError, match="the plan pins"):
         estimate(plan_of({"w": flow}), one_gpu())
+
+
+def test_a_route_in_the_wrong_order_is_a_fault_with_one_that_goes() -> None:
+    flow = "{from: disk0, to: gpu0, size: 1GB, via: [gpu0, disk0]}"
+    assert told(flow, one_gpu()) == [
+        (
+            "flows.w.via",
+            "no way from disk0 to gpu0 passes gpu0, disk0 in this order",
+            "the shortest way is disk0, host0, gpu0",
+        )
+    ]
+    assert told(flow.replace("[gpu0, disk0]", "host0"), one_gpu()) == []
+
+
+def test_a_route_over_a_failed_link_is_no_fault_of_the_plan() -> None:
+    """What is left of the machine has no way: the prediction says so."""
+    broken = with_overrides(one_gpu(), {"links.pcie0.failed": "true"})
+    assert told("{from: disk0, to: gpu0, size: 1GB, route: host0}", broken) == []

@@ -57,8 +57,9 @@ def test_what_is_no_result_is_left_to_the_reader_of_plans(tmp_path: Path, text: 
 def test_another_result_is_refused(tmp_path: Path, body: dict[str, str], told: str) -> None:
     file = tmp_path / "r.json"
     file.write_text(json.dumps(body), encoding="utf-8")
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=told) as caught:
         saved.saved_estimate(file)
+    assert caught.value.hint
 
 
 TEXT = """\
