@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import tempfile
 import time
@@ -39,6 +40,7 @@ after four calibrations' time the other one hangs, or does a full one, and a dis
 better than none."""
 POLL: Final = 0.1
 """Seconds between two looks at the lock."""
+_LOG: Final = logging.getLogger(__name__)
 NUMBERING: Final = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 """The variables that make CUDA show others of the GPUs, or in another order: a calibration's `gpu0`
 is the one that was first then."""
@@ -271,7 +273,7 @@ def _write(path: Path, machine: Machine, progress: Progress | None) -> None:
         Path(temporary).replace(path)
         temporary = None
     except OSError as error:
-        _say(progress, f"the calibration cannot be kept in {path.parent}: {error}")
+        _warn(progress, _not_kept(path.parent, error))
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
@@ -309,6 +311,24 @@ def age(seconds: float) -> str:
             return f"{count} {unit}{'' if count == 1 else 's'}"
     count = max(0, int(seconds))
     return f"{count} second{'' if count == 1 else 's'}"
+
+
+def _not_kept(folder: Path, error: OSError) -> str:
+    """Why a calibration is measured again the next time, and how to mend it."""
+    in_the_way = isinstance(error, FileExistsError | NotADirectoryError)
+    reason = "it is no folder" if in_the_way else error.strerror or str(error)
+    return (
+        f"the calibration cannot be kept in {folder}: {reason}; until PLANNER_CACHE_DIR names a"
+        " folder that can be written, every call measures this computer anew"
+    )
+
+
+def _warn(progress: Progress | None, text: str) -> None:
+    """Tell whoever watches; where nobody does, the log, which shows warnings on stderr."""
+    if progress is not None:
+        progress.note(text)
+    else:
+        _LOG.warning("%s", text)
 
 
 def _say(progress: Progress | None, text: str) -> None:

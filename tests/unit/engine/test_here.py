@@ -143,7 +143,23 @@ def test_a_cache_that_cannot_be_written_is_no_error(
     listener = Listener()
     assert here(backend="host", progress=listener).nodes
     assert "cannot be kept" in listener.notes[-1]
+    assert "it is no folder" in listener.notes[-1]
+    assert "PLANNER_CACHE_DIR" in listener.notes[-1]
     assert calls == [None]
+
+
+def test_that_it_cannot_be_kept_is_said_where_nobody_watches_too(
+    calls: list[int | None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PLANNER_CACHE_DIR", str(tmp_path / "file" / "below"))
+    assert here(backend="host").nodes
+    assert calls
+    (told,) = caplog.messages
+    assert "it is no folder; until PLANNER_CACHE_DIR names" in told
 
 
 def test_the_cache_follows_xdg_unless_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
