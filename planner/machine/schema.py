@@ -50,6 +50,16 @@ CurveName = Literal[
 ]
 
 
+def _above_zero(rate: float) -> float:
+    if rate <= 0:
+        raise ValueError("a rate is above 0; leave the key out where it is not known")
+    return rate
+
+
+Rate = Annotated[BytesPerSecond, AfterValidator(_above_zero)]
+"""What something costs by the byte: at 0 nothing would ever be ready."""
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
@@ -92,20 +102,20 @@ class Setup(_Strict):
     the first adds to every run until all are at it, where its copy table has no `lead`.
     """
 
-    touch_fresh: BytesPerSecond | None = None
-    touch_recycled: BytesPerSecond | None = None
-    touch_worker: BytesPerSecond | None = None
-    register_rate: Annotated[BytesPerSecond | None, Field(alias="register")] = None
-    register_ring: BytesPerSecond | None = None
+    touch_fresh: Rate | None = None
+    touch_recycled: Rate | None = None
+    touch_worker: Rate | None = None
+    register_rate: Annotated[Rate | None, Field(alias="register")] = None
+    register_ring: Rate | None = None
     register_latency: Seconds = 0.0
-    unregister: BytesPerSecond | None = None
+    unregister: Rate | None = None
     unregister_latency: Seconds = 0.0
-    unregister_file: BytesPerSecond | None = None
-    register_file: BytesPerSecond | None = None
-    host_alloc: BytesPerSecond | None = None
+    unregister_file: Rate | None = None
+    register_file: Rate | None = None
+    host_alloc: Rate | None = None
     host_alloc_latency: Seconds = 0.0
     map_latency: Seconds = 0.0
-    map_touch: BytesPerSecond | None = None
+    map_touch: Rate | None = None
     workers: Seconds = 0.0
     start: Seconds = 0.0
     worker: Seconds = 0.0
@@ -164,7 +174,7 @@ class Ram(_Strict):
     lead: Seconds | None = None
     write_combined: bool | None = None
     memlock: Bytes | None = None
-    cipher: BytesPerSecond | None = None
+    cipher: Rate | None = None
     cost: float | None = Field(default=None, ge=0)
     source: str | None = None
 
@@ -184,7 +194,7 @@ class Hbm(_Strict):
     model: str | None = None
     uuid: str | None = None
     emulated: bool = False
-    rate: BytesPerSecond | None = None
+    rate: Rate | None = None
     sector: Bytes = Field(default=32, gt=0)
     local: Curve | None = None
     context: Seconds = 0.0

@@ -78,5 +78,18 @@ def test_every_key_is_explained() -> None:
             assert (info.alias or name) in explained
 
 
+def test_the_keys_that_are_needed_are_listed_and_no_others() -> None:
+    """In the order of `MODELS`; nothing is needed of a port or of the setup."""
+    section = DOCUMENT.partition("## What is needed")[2].partition("\n## ")[0]
+    rows = [line.split("|")[2] for line in section.splitlines() if line.startswith("| a")]
+    rows.insert(0, section.partition("| the file |")[2].splitlines()[0])
+    listed = [set(re.findall(r"`(\w+)`", row)) - {"forward", "backward"} for row in rows]
+    needed = [
+        {info.alias or name for name, info in model.model_fields.items() if info.is_required()}
+        for model in (*MODELS[:7], Link, Direction, Curve, CopyTable, ReadTable)
+    ]
+    assert listed == needed
+
+
 def test_every_machine_of_the_catalogue_is_listed() -> None:
     assert all(f"`{name}`" in DOCUMENT for name in catalogue())
