@@ -31,7 +31,8 @@ _NUMBER = r"[+-]?(?:\d+(?:_\d+)*)(?:\.\d*)?(?:[eE][+-]?\d+)?|[+-]?\.\d+(?:[eE][+
 # Longer text is no quantity, and 10**30 of any unit is more than there is.
 _LONGEST: Final = 100
 _MOST_DIGITS: Final = 30
-_QUANTITY = re.compile(rf"\s*(?P<number>{_NUMBER})\s*(?P<unit>[^\s\d].*?)?\s*")
+# Only the digits of ASCII, as the schemas say: what looks like another number is none here.
+_QUANTITY = re.compile(rf"\s*(?P<number>{_NUMBER})\s*(?P<unit>[^\s\d].*?)?\s*", re.ASCII)
 
 
 class UnitError(ValueError):
@@ -164,7 +165,7 @@ def parse_factor(text: str) -> float:
 
 def parse_count(text: str) -> int:
     """A whole number from 0 up, with no unit."""
-    if len(text) > _LONGEST or not re.fullmatch(r"\s*\d+(?:_\d+)*\s*", text):
+    if len(text) > _LONGEST or not re.fullmatch(r"\s*\d+(?:_\d+)*\s*", text, re.ASCII):
         raise UnitError(f"{quoted(text)} is not a count", "write a whole number, like 8")
     return int(text.strip().replace("_", ""))
 

@@ -26,7 +26,7 @@ to each other inside a host are 3,600; 350 such hosts take about a second."""
 
 DIGITS: Final = 18
 """The longest number of a range: 10**18 is more than there is of anything."""
-_RANGE: Final = re.compile(rf"\s*(\d{{1,{DIGITS}}})\s*\.\.\s*(\d{{1,{DIGITS}}})\s*")
+_RANGE: Final = re.compile(rf"\s*(\d{{1,{DIGITS}}})\s*\.\.\s*(\d{{1,{DIGITS}}})\s*", re.ASCII)
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
 
 

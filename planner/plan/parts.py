@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,7 @@ from planner.plan.objectives import Objective, parse_objective
 from planner.plan.schema import VERSION, Compute, Flow, Pieces, Plan
 from planner.plan.tree import Items, Node, Place, Positions, Scalar, SourceText, Table, child
 from planner.plan.typed import Complaint, build, refused
+from planner.wording import quoted
 
 _SECTIONS: Final = ("vars", "flows", "compute", "matrix", "budget")
 
@@ -54,6 +56,16 @@ def _as_written(path: str, positions: Positions) -> str:
     if path == flow or f"{flow}.route" in positions.keys or f"{flow}.via" not in positions.keys:
         return path
     return f"{flow}.via{rest}"
+
+
+def _named_nothing(data: Any, path: str) -> Iterator[Complaint]:
+    """Keys that are written and hold nothing, where leaving them out means something of its own."""
+    for key, hint in (
+        ("file", "leave it out for a scratch file, or name one"),
+        ("for_each", "leave it out for one flow, or write it like { gpu: 0..7 }"),
+    ):
+        if isinstance(data, dict) and key in data and not data[key]:
+            yield Complaint(child(path, key), "nothing is written here", hint, on_key=True)
 
 
 class Parts:
@@ -175,6 +187,7 @@ class Parts:
         from_file = isinstance(data, dict) and data.get("pieces") == "file"
         if from_file:
             data = {key: value for key, value in data.items() if key != "pieces"}
+        self._complaints.extend(_named_nothing(data, path))
         flow, complaints = build(Flow, data, path)
         self._complaints.extend(complaints)
         if flow is None:
@@ -236,6 +249,9 @@ class Parts:
             )
         elif len(flow.file) > 1:
             self._complaints.append(Complaint(where, "a flow writes one file", "name one file"))
+        elif glob.has_magic(flow.file[0]):
+            message = f"a flow writes one file, and {quoted(flow.file[0])} is a pattern of names"
+            self._complaints.append(Complaint(where, message, "name the file"))
         try:
             return str(absolute(flow.file[0], self._folder(where)))
         except InputError as error:

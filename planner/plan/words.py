@@ -20,7 +20,7 @@ MOST_COPIES: Final = 1_000_000
 """Flows that one `for_each`, or one range of it, may stand for: more than any machine has of
 anything; guards against a typing slip."""
 
-_RANGE = re.compile(r"\s*(\d{1,18})\s*\.\.\s*(\d{1,18})\s*")
+_RANGE = re.compile(r"\s*(\d{1,18})\s*\.\.\s*(\d{1,18})\s*", re.ASCII)
 
 _STRING = {"type": "string"}
 _STRINGS = {"type": "array", "items": _STRING}
