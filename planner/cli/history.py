@@ -116,6 +116,8 @@ def history(
         return _forget(which, ids, console, everything=everything, yes=yes)
     if words:
         raise typer.BadParameter(f'"{" ".join(words)}": say show ID, or forget, or nothing')
+    if csv == "-" and console.json:
+        raise typer.BadParameter("--csv - and --json both write to stdout: take one of them")
     if csv is not None:
         _export(which, csv, console)
         if csv == "-":

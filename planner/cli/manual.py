@@ -27,7 +27,7 @@ _OF_VERB: Final[dict[str, tuple[int, ...]]] = {
     "execute": (0, 3, 4, 5, 6, 10, 12),
     "diff": (0, 3, 6, 10, 11, 12),
     "sweep": (0, 3, 4, 5, 10),
-    "calibrate": (0, 3, 5, 6),
+    "calibrate": (0, 3, 4, 5, 6),
     "topo": (0, 3),
     "doctor": (0, 3, 10),
     "history": (0, 3, 6, 11),

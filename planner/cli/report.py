@@ -48,9 +48,15 @@ def report(
     for option, value in (("-o", console.manners.output), ("--trace", trace)):
         if len(results) > 1 and value not in (None, "-"):
             raise InputError(f"{option} {value} is one file, and there are {len(results)} results")
+    asked = "json" if console.manners.json else format
+    if len(results) > 1 and console.manners.output == "-" and asked in (None, "html", "json"):
+        what = asked or "html"
+        raise InputError(
+            f"{len(results)} results are {len(results)} documents of {what}, and -o - is one",
+            hint="leave -o out for a page beside each result, or name one result",
+        )
     for path, result in [(path, read_side(path)) for path in results]:
-        form = "json" if console.manners.json else format
-        output = console.manners.output
+        form, output = asked, console.manners.output
         if form is None and (trace is None or output is not None):
             form = "html"
         if form is not None:

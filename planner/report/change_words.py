@@ -21,6 +21,8 @@ _FORMATS: Final = {
     "size": format_size,
     "size_bytes": format_size,
     "chunk": format_size,
+    "rings": format_size,
+    "readers.requests": format_size,
     "capacity": format_size,
     "limit": format_size,
     "pinned": format_size,
@@ -161,9 +163,17 @@ def value_words(path: str, value: Scalar) -> str:
         return "yes" if value else "no"
     keys = path.split(".")
     shown = _FORMATS.get(".".join(keys[-2:])) or _FORMATS.get(keys[-1])
-    if shown is None or isinstance(value, str):
+    if shown is None:
         return f"{value:.6g}" if isinstance(value, float) else str(value)
-    return shown(round(value)) if shown is format_size else shown(value)  # type: ignore[arg-type]
+    try:
+        # A list is told as text: each of its numbers has the unit.
+        numbers = [float(part) for part in str(value).split(", ")]
+    except ValueError:
+        return str(value)
+    return ", ".join(
+        shown(round(one) if shown is format_size else one)  # type: ignore[arg-type]
+        for one in numbers
+    )
 
 
 def difference_words(found: Difference) -> str:

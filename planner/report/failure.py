@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Final
+from typing import Any, Final
 
 from planner.errors import Fault, InfeasibleError, InputError, PlannerError
 from planner.report.style import Style
 from planner.report.table import prose
 
 ERROR_FORMAT = "planner.error/1"
-
+LONGEST_EXCERPT: Final = 1000
+"""Characters of a line up to which an error in JSON repeats it."""
 
 REASONS: Final = 3
 """As many reasons against a plan are told unless all are asked for."""
@@ -81,6 +82,14 @@ def _window(excerpt: str, column: int, span: int, style: Style) -> tuple[str, in
     return shown, start - first, span
 
 
+def _fault_json(fault: Fault) -> dict[str, Any]:
+    """The fault; a line too long to be looked at is left out, the column finds its place in it."""
+    body = asdict(fault)
+    if fault.excerpt is not None and len(fault.excerpt) > LONGEST_EXCERPT:
+        body["excerpt"] = None
+    return body
+
+
 def failure_json(
     code: int,
     message: str,
@@ -97,6 +106,6 @@ def failure_json(
         "message": message,
         "hint": hint,
         "reasons": list(reasons),
-        "faults": [asdict(fault) for fault in faults],
+        "faults": [_fault_json(fault) for fault in faults],
     }
     return json.dumps(body, indent=indent, ensure_ascii=False)

@@ -8,6 +8,7 @@ from planner.report.run import headline
 from planner.report.words import error_mark, error_words, hop_words
 from planner.results import FlowRun, Run
 from planner.units import format_rate, format_size, format_time
+from planner.wording import counted
 
 
 def run_headline(run: Run) -> str:
@@ -93,7 +94,7 @@ def _facts(run: Run) -> list[str]:
     verified = all(flow.verified for flow in run.flows)
     facts = [
         f"{where.backend} backend on {where.machine}, {where.date}",
-        f"{run.samples} samples after {run.warmup} warm-up",
+        f"{counted(run.samples, 'sample')} after {run.warmup} warm-up",
         f"cache {', '.join(states)}" if states else "",
         "data verified" if verified else "data not verified",
         *where.gpus,

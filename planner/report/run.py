@@ -21,6 +21,7 @@ from planner.report.words import (
 from planner.results import FlowRun, HopRun, Run, SetupStep
 from planner.review.blame import blame_run, flow_excess
 from planner.units import format_rate, format_size, format_time
+from planner.wording import counted
 
 _COLUMNS: Final = [
     Column("hop"),
@@ -77,7 +78,7 @@ def _header(run: Run, style: Style) -> list[str]:
         how += ", emulated: HBM stands in RAM"
     name = style.spell(f"{run.estimate.plan.get('name', 'plan')} on {where.machine}")
     facts = [
-        f"{run.samples} samples after {run.warmup} warm-up",
+        f"{counted(run.samples, 'sample')} after {run.warmup} warm-up",
         *_cache_words(run.flows),
         _verified_words(run.flows),
         *where.gpus,

@@ -9,6 +9,7 @@ from typing import Final
 
 from planner.results import FlowRun, Run
 from planner.units import format_time
+from planner.wording import counted
 
 _FAR: Final = 3.5
 """Modified z-score beyond which a sample is an outlier: Iglewicz and Hoaglin, How to Detect and
@@ -59,7 +60,9 @@ class Samples:
 
 def sample_plots(run: Run) -> Samples:
     """The strips of all flows."""
-    how = f"{run.samples} samples after {run.warmup} warm-up run{'s' * (run.warmup != 1)}"
+    how = (
+        f"{counted(run.samples, 'sample')} after {run.warmup} warm-up run{'s' * (run.warmup != 1)}"
+    )
     how += "; the first run of all, with setup, is told apart."
     return Samples(tuple(map(_strip, run.flows)), how)
 

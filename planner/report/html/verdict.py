@@ -19,6 +19,7 @@ from planner.report.words import (
 )
 from planner.results import Estimate, ObjectiveResult, Run
 from planner.units import format_share, format_time
+from planner.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def _figures(estimate: Estimate, run: Run | None) -> Sequence[Figure]:
     measured = Figure(
         "Measured",
         format_time(run.makespan_s),
-        f"first run; {run.samples} samples after {run.warmup} warm-up",
+        f"first run; {counted(run.samples, 'sample')} after {run.warmup} warm-up",
         "measured",
     )
     factor = run.error_factor

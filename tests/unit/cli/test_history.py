@@ -156,6 +156,14 @@ def test_runs_are_forgotten_only_on_request(capsys: pytest.CaptureFixture[str]) 
     assert count() == 0
 
 
+def test_two_forms_of_the_answer_are_not_written_to_one_stream(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    keep(run_on(0))
+    assert main(["history", "--csv", "-", "--json"]) == ExitCode.USAGE
+    assert "take one of them" in json.loads(capsys.readouterr().out)["message"]
+
+
 def test_forgetting_has_no_json(capsys: pytest.CaptureFixture[str]) -> None:
     keep(run_on(0))
     assert main(["history", "forget", "--all", "--yes", "--json"]) == ExitCode.USAGE

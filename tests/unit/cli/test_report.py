@@ -83,6 +83,16 @@ def test_one_page_a_result(saved: Path) -> None:
     assert main(["report", str(saved), str(other), "-o", "x.html"]) == ExitCode.INPUT
 
 
+@pytest.mark.parametrize("form", [[], ["--format", "html"], ["--json"]])
+def test_two_documents_are_not_joined_on_one_stream(
+    saved: Path, form: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(saved), str(saved), "-o", "-", *form]) == ExitCode.INPUT
+    told = capsys.readouterr()
+    assert "2 results are 2 documents" in told.out + told.err
+    assert main(["report", str(saved), str(saved), "-o", "-", "--format", "text"]) == ExitCode.DONE
+
+
 def test_execute_and_estimate_save_pages(tmp_path: Path) -> None:
     page, trace = tmp_path / "page.html", tmp_path / "trace.json"
     files = ["--html", str(page), "--trace", str(trace)]

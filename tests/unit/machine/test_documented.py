@@ -84,9 +84,10 @@ def test_the_keys_that_are_needed_are_listed_and_no_others() -> None:
     rows = [line.split("|")[2] for line in section.splitlines() if line.startswith("| a")]
     rows.insert(0, section.partition("| the file |")[2].splitlines()[0])
     listed = [set(re.findall(r"`(\w+)`", row)) - {"forward", "backward"} for row in rows]
+    models: list[type[BaseModel]] = [*MODELS[:7], Link, Direction, Curve, CopyTable, ReadTable]
     needed = [
         {info.alias or name for name, info in model.model_fields.items() if info.is_required()}
-        for model in (*MODELS[:7], Link, Direction, Curve, CopyTable, ReadTable)
+        for model in models
     ]
     assert listed == needed
 

@@ -99,6 +99,16 @@ def test_a_figure_of_a_machine_has_its_unit(path: str, pattern: str) -> None:
     assert value_words(f"nodes.x.{path}", value) == told
 
 
+def test_each_number_of_a_list_has_its_unit() -> None:
+    assert value_words("nodes.host0.copy.file.rings", "16777216, 1073741824") == "16 MiB, 1 GiB"
+    readers = "links.storage0.forward.curves.direct.readers.requests"
+    assert value_words(readers, "262144, 1048576") == "256 KiB, 1 MiB"
+    assert value_words("nodes.host0.copy.file.lead", "0.0001, 0.002") == "100.0 µs, 2.000 ms"
+    assert value_words("nodes.host0.copy.file.rings", "12 entries") == "12 entries"
+    # Requests of a direction are a count.
+    assert value_words("links.storage0.forward.requests", 100000) == "100000"
+
+
 def test_counts_have_none() -> None:
     """Threads of a hop and the time to start them have the same key."""
     assert value_words("flows.w.workers", 8) == "8"

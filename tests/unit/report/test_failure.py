@@ -62,6 +62,13 @@ def test_a_program_gets_the_same_as_json() -> None:
     assert body["faults"][0]["suggestion"] == "did you mean 14GB (bytes)?"
 
 
+def test_a_program_gets_no_line_that_is_too_long_to_look_at() -> None:
+    faults = [Fault("f", 1, 9, "", "wrong", excerpt="a" * length) for length in (1000, 1001)]
+    body = json.loads(failure_json(3, "x", None, faults))
+    assert [fault["excerpt"] for fault in body["faults"]] == ["a" * 1000, None]
+    assert body["faults"][1]["column"] == 9
+
+
 def test_a_suggestion_is_told_once() -> None:
     error = PlanError("x", faults=[NOWHERE], hint=NOWHERE.suggestion)
     page = failure_text(error, Style())

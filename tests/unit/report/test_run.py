@@ -20,6 +20,8 @@ def test_backend_and_emulation_stand_first() -> None:
 def test_how_it_was_measured_stands_second() -> None:
     second = text(results.run()).splitlines()[1]
     assert second.strip() == "3 samples after 1 warm-up · cache warm · data verified"
+    one = text(results.run().model_copy(update={"samples": 1})).splitlines()[1]
+    assert one.strip().startswith("1 sample after 1 warm-up")
 
 
 @pytest.mark.parametrize(
