@@ -182,12 +182,16 @@ def _read(text: str, file: str) -> Written:
         at = error.problem_mark or error.context_mark
         mark = Mark(at.line + 1, at.column + 1, 1) if at else Mark(1, 1, 1)
         problem = error.problem or error.context or "it cannot be read"
-        written.faults.append(written.fault((), f"this is not YAML: {problem}", mark=mark))
+        hint = "write out what is meant" if "alias" in problem else None
+        written.faults.append(written.fault((), f"this is not YAML: {problem}", hint, mark=mark))
     except yaml.YAMLError as error:
         problem = str(error).splitlines()[0]
         written.faults.append(written.fault((), f"this is not YAML: {problem}"))
     except RecursionError:
-        written.faults.append(written.fault((), "the blocks are nested too deeply to be read"))
+        message = "the blocks are nested too deeply to be read"
+        written.faults.append(
+            written.fault((), message, "close each brace and bracket where it belongs")
+        )
     return written
 
 

@@ -226,6 +226,7 @@ def test_aliases_of_aliases_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPat
     text += "c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\n"
     (fault,) = faults_of(text + "e: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\n")
     assert "too many aliases" in fault.message
+    assert fault.suggestion == "write out what is meant"
 
 
 def test_a_name_that_is_nowhere_gets_the_nearest_of_the_catalogue() -> None:
