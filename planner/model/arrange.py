@@ -274,7 +274,7 @@ def _stagings(machine: Machine, passed: Sequence[str], size: int) -> tuple[Setup
     )
 
 
-def carried(machine: Machine, lane: Lane, size: int | None = None) -> Lane:
+def carried(machine: Machine, lane: Lane, size: int | None = None, *, rough: bool = False) -> Lane:
     """The same lane on a machine with other numbers, or with another share of the bytes."""
     need = lane.need if size is None else replace(lane.need, size=size)
     old = lane.candidate
@@ -282,7 +282,7 @@ def carried(machine: Machine, lane: Lane, size: int | None = None) -> Lane:
     way = Way(crossings, old.way.strategies)
     shapes = tuple(_kept(s, lane.need.size, need.size) for s in old.shapes)
     movements = way.movements
-    steady = steady_of(need, movements, shapes)
+    steady = steady_of(need, movements, shapes, rough=rough)
     # Destination and buffers are paid for what this lane brings.
     setup = setup_of(machine, need, way, shapes)
     if lane.streamed:  # between its movements lie a few chunks, not a buffer for everything
@@ -290,7 +290,7 @@ def carried(machine: Machine, lane: Lane, size: int | None = None) -> Lane:
         between = {f"allocate {name}" for name in passed}
         setup = tuple(step for step in setup if step.name not in between)
         setup = (*setup, *_stagings(machine, passed, shapes[0].ring))
-    return Lane(need, Candidate(way, shapes, steady, setup), lane.streamed)
+    return Lane(need, Candidate(way, shapes, steady, setup), lane.streamed, rough)
 
 
 def _kept(shape: Shape, before: int, now: int) -> Shape:
@@ -300,5 +300,5 @@ def _kept(shape: Shape, before: int, now: int) -> Shape:
 
 def moved(machine: Machine, arrangement: Arrangement) -> Arrangement:
     """The same choices on a machine with other numbers."""
-    lanes = (replace(carried(machine, lane), rough=True) for lane in arrangement.lanes)
+    lanes = (carried(machine, lane, rough=True) for lane in arrangement.lanes)
     return replace(arrangement, lanes=tuple(lanes))

@@ -27,6 +27,9 @@ from planner.units import format_rate, format_time
 DETOUR = 1.02
 """What a way over another GPU must gain: less than two per cent is within the error of any
 measurement, and it takes that GPU's link and memory."""
+TRUSTED = 1.1
+"""Factor that the formula's time is surely within of the one found chunk by chunk: they agree
+within 2 %. What is slower than that need not be followed to lose."""
 ROUNDING = 1 - 1e-9
 """A way is left out unsearched only if it is slower by more than sums are rounded."""
 
@@ -135,7 +138,8 @@ def decide(
         reason = leaves_out(way, need, passed)
         if reason is None and only is not None:
             reason = matches_pins(way, need) or way.not_done(only)
-        candidate = reason or evaluate(topology.machine, need, way, choices=choices)
+        limit = fastest * DETOUR * TRUSTED if brief else float("inf")
+        candidate = reason or evaluate(topology.machine, need, way, choices=choices, limit=limit)
         if isinstance(candidate, str):
             if reason is None and not matches_pins(way, need) and not way.lacks():
                 applicable.add(candidate)
@@ -199,27 +203,43 @@ class Choices:
 
 
 def evaluate(
-    machine: Machine, need: Need, way: Way, *, choices: Choices | None = None
+    machine: Machine,
+    need: Need,
+    way: Way,
+    *,
+    choices: Choices | None = None,
+    limit: float = float("inf"),
 ) -> Candidate | str:
-    """The way at its best shapes, or the reason why it is not feasible."""
+    """The way at its best shapes, or the reason why it is not feasible.
+
+    One that takes longer than `limit` seconds by the formula is not followed chunk by chunk.
+    """
     reason = matches_pins(way, need) or way.lacks() or does_not_fit(machine, need, way)
     if reason is not None:
         return reason
     choices = choices or Choices(need)
-    shapes = []
+    shapes, about = [], 0.0
     for movement in way.movements:
         choice = choices.of(movement)
         if isinstance(choice, str):
             return choice
         shapes.append(choice.shape)
+        about += choice.seconds
+    if need.repeat * about > limit:
+        return "there is a quicker way"
     steady = steady_of(need, way.movements, shapes)
     return Candidate(way, tuple(shapes), steady, setup_of(machine, need, way, shapes))
 
 
-def steady_of(need: Need, movements: Sequence[Movement], shapes: Sequence[Shape]) -> float:
-    """Seconds of one repeat alone, as the simulation of the plan would find it."""
+def steady_of(
+    need: Need, movements: Sequence[Movement], shapes: Sequence[Shape], *, rough: bool = False
+) -> float:
+    """Seconds of one repeat alone, as the simulation of the plan would find it.
+
+    `rough` follows only the first chunks.
+    """
     pairs = zip(movements, shapes, strict=True)
-    return sum(fluid(m, s).under(need.rate, m.size) for m, s in pairs)
+    return sum(fluid(m, s, rough=rough).under(need.rate, m.size) for m, s in pairs)
 
 
 def _no_link_for_gds(topology: Topology, need: Need) -> list[Rejected]:
