@@ -138,7 +138,7 @@ def decide(
         reason = leaves_out(way, need, passed)
         if reason is None and only is not None:
             reason = matches_pins(way, need) or way.not_done(only)
-        limit = fastest * DETOUR * TRUSTED if brief else float("inf")
+        limit = fastest * DETOUR * TRUSTED
         candidate = reason or evaluate(topology.machine, need, way, choices=choices, limit=limit)
         if isinstance(candidate, str):
             if reason is None and not matches_pins(way, need) and not way.lacks():
@@ -212,7 +212,8 @@ def evaluate(
 ) -> Candidate | str:
     """The way at its best shapes, or the reason why it is not feasible.
 
-    One that takes longer than `limit` seconds by the formula is not followed chunk by chunk.
+    What takes longer than `limit` seconds by the formula has that time, and is not followed chunk
+    by chunk.
     """
     reason = matches_pins(way, need) or way.lacks() or does_not_fit(machine, need, way)
     if reason is not None:
@@ -225,9 +226,8 @@ def evaluate(
             return choice
         shapes.append(choice.shape)
         about += choice.seconds
-    if need.repeat * about > limit:
-        return "there is a quicker way"
-    steady = steady_of(need, way.movements, shapes)
+    loses = need.repeat * about > limit
+    steady = about if loses else steady_of(need, way.movements, shapes)
     return Candidate(way, tuple(shapes), steady, setup_of(machine, need, way, shapes))
 
 

@@ -9,6 +9,7 @@ import pytest
 from planner.errors import InfeasibleError
 from planner.machine.schema import Machine
 from planner.machine.topology import Topology
+from planner.model.choose import DETOUR, TRUSTED
 from planner.model.need import Need
 from planner.model.scheduled import candidate_of, movements_of, rebased
 from planner.model.strategies import Use
@@ -50,8 +51,9 @@ def test_every_candidate_survives_being_saved(machine: Machine, need: Need) -> N
         again = candidate_of(topology, need, candidate.schedule(need))
         assert again.way.names == candidate.way.names
         assert again.shapes == candidate.shapes
-        # Up to the order in which its terms are added.
-        assert again.steady == pytest.approx(candidate.steady, rel=1e-12)
+        # Up to the order in which its terms are added; what surely lost has the formula's.
+        close = candidate.duration(1) <= decision.best.duration(1) * DETOUR * TRUSTED
+        assert again.steady == pytest.approx(candidate.steady, rel=1e-12 if close else 0.02)
         assert again.setup == candidate.setup
 
 
