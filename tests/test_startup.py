@@ -72,8 +72,6 @@ def test_an_estimate_takes_what_it_needs_and_nothing_that_draws_or_moves() -> No
 # What a plan of one flow over the only route there is does without: other plans load it.
 UNUSED = {
     "planner.model.fanout",  # several copies of one flow
-    "planner.model.saved",  # a schedule that is given
-    "planner.model.scheduled",
     "planner.model.split",  # several routes
     "planner.plan.safetensors",  # a file
     "planner.plan.settings",  # --set
