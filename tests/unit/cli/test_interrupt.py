@@ -112,7 +112,7 @@ def line_of(process: subprocess.Popen[str]) -> str:
 
 
 def test_further_ctrl_c_ends_nothing_halfway() -> None:
-    with started(0.5) as process:
+    with started(1.5) as process:
         process.send_signal(signal.SIGINT)
         assert line_of(process) == "putting away"
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
