@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Final
 
-from planner.model.choose import Candidate, setup_of
-from planner.model.fluid import fluid
-from planner.model.known import MOST, movement_key, need_key
+from planner.model.choose import Candidate, setup_of, steady_of
+from planner.model.known import Answers, movement_key, need_key
 from planner.model.need import Need
 from planner.model.shapes import allowed
 from planner.model.strategies import Shape
@@ -28,7 +27,7 @@ Box = tuple[tuple[int, int], ...]
 """The lowest and the highest place of chunk, depth and workers among those that are allowed."""
 
 
-_known: dict[object, tuple[str | None, object]] = {}
+_known: Answers[str | None] = Answers()
 
 
 def neighbourhood(need: Need, candidate: Candidate) -> str | None:
@@ -39,11 +38,7 @@ def neighbourhood(need: Need, candidate: Candidate) -> str | None:
     kept: list[object] = []
     movements = tuple(movement_key(one, kept) for one in candidate.way.movements)
     key = movements, candidate.shapes, need_key(need)
-    if key not in _known:
-        if len(_known) >= MOST:
-            _known.clear()
-        _known[key] = _around(need, candidate), kept
-    return _known[key][0]
+    return _known[key] if key in _known else _known.keep(key, _around(need, candidate), kept)
 
 
 def _around(need: Need, candidate: Candidate) -> str | None:
@@ -79,10 +74,9 @@ def _duration(need: Need, candidate: Candidate, at: int, shape: Shape) -> float:
     """Seconds that the flow takes alone in another shape; long runs by their first rounds."""
     way = candidate.way
     shapes = (*candidate.shapes[:at], shape, *candidate.shapes[at + 1 :])
-    pairs = zip(way.movements, shapes, strict=True)
-    steady = sum(fluid(m, s, rough=True).under(need.rate, m.size) for m, s in pairs)
+    steady = steady_of(need, way.movements, shapes, rough=True)
     setup = setup_of(way.crossings[0].machine, need, way, shapes)
-    return sum(s.duration_s for s in setup if not s.overlapped) + need.repeat * steady
+    return Candidate(way, shapes, steady, setup).duration(need.repeat)
 
 
 def _grown(axes: Sequence[Sequence[int]], box: Box, holds: Callable[[Shape], bool]) -> Box:

@@ -97,8 +97,7 @@ def fluid(movement: Movement, shape: Shape, *, rough: bool = False) -> Fluid:
     cap = min([cap, *(1 / c for c in charges.values() if c > 0)])
     delay = max(0.0, trace.total_s - movement.size / cap)
     total = trace.total_s
-    crossed = {name: stage.moved for stage in stages for name in stage.charges}
-    aside = _aside(movement.crossings, charges, crossed)
+    aside = _aside(movement.crossings, charges, _crossed(stages))
     shared = [1 / c for c in aside.values() if c > 0]
     if shared and min(shared) < cap:  # a port slower than the link itself
         cap = min(shared)
@@ -141,6 +140,11 @@ def _holds(stages: Sequence[Stage], shape: Shape) -> dict[str, float]:
 def _weight(shape: Shape, charges: Mapping[str, float]) -> float:
     """Outstanding bytes in MiB; processors deal out their time evenly instead."""
     return 1.0 if any(name.endswith(".local") for name in charges) else shape.ring / MIB
+
+
+def _crossed(stages: Sequence[Stage]) -> dict[str, float]:
+    """How often a byte crosses each wire."""
+    return {name: stage.moved for stage in stages for name in stage.charges}
 
 
 def _aside(
@@ -256,8 +260,7 @@ def streamed(first: Fluid, rest: Sequence[Movement], shape: Shape, late: float =
         for stage in stages:
             for name, per_byte in stage.charges.items():
                 charges[name] = charges.get(name, 0.0) + per_byte
-        crossed = {name: stage.moved for stage in stages for name in stage.charges}
-        charges |= _aside(movement.crossings, charges, crossed)
+        charges |= _aside(movement.crossings, charges, _crossed(stages))
         chunk = min(shape.chunk, movement.size)
         fill = sum(stage.seconds(chunk) + stage.lag for stage in stages)
         cap = min(found.cap, *(chunk / stage.seconds(chunk) for stage in stages))

@@ -6,7 +6,7 @@ over links and places that differ in their names only.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
@@ -21,36 +21,51 @@ MOST = 4096
 _NAMES = frozenset({"ends", "ports", "source", "device", "uuid", "host", "cost"})
 """Fields that say which part it is, not what it can do."""
 
-_known: dict[object, tuple[Choice, object]] = {}
-_traces: dict[object, tuple[Trace, object]] = {}
+Answer = TypeVar("Answer")
+
+
+class Answers(Generic[Answer]):
+    """Answers by what they depend on, all forgotten where they are too many."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, tuple[Answer, object]] = {}
+
+    def __contains__(self, key: object) -> bool:
+        """Whether it is known."""
+        return key in self._known
+
+    def __getitem__(self, key: object) -> Answer:
+        """What was kept."""
+        return self._known[key][0]
+
+    def keep(self, key: object, answer: Answer, kept: object) -> Answer:
+        """Keep the answer; what is in `kept` stays alive with it: its identity is in the key."""
+        if len(self._known) >= MOST:
+            self._known.clear()
+        self._known[key] = answer, kept
+        return answer
+
+
+_shapes: Answers[Choice] = Answers()
+_traces: Answers[Trace] = Answers()
 
 
 def trace(movement: Movement, shape: Shape) -> Trace:
     """What `movement.trace` answers, looked up where a movement like it was followed before."""
     kept: list[object] = []
     key = (movement_key(movement, kept), shape)
-    found = _traces.get(key)
-    if found is None:
-        if len(_traces) >= MOST:
-            _traces.clear()
-        found = _traces[key] = (movement.trace(shape), kept)
-    return found[0]
+    return _traces[key] if key in _traces else _traces.keep(key, movement.trace(shape), kept)
 
 
 def choose_shape(movement: Movement, need: Need) -> Choice | str:
     """What `planner.model.shapes.choose_shape` answers, looked up where it was asked before."""
     kept: list[object] = []
     key = (movement_key(movement, kept), need_key(need))
-    found = _known.get(key)
-    if found is None:
-        if len(_known) >= MOST:
-            _known.clear()
-        choice = search_shape(movement, need)
-        if isinstance(choice, str):  # a reason names the places it is about
-            return choice
-        # The parts stay alive with the entry: their identities are in its key.
-        found = _known[key] = (choice, kept)
-    return found[0]
+    if key in _shapes:
+        return _shapes[key]
+    choice = search_shape(movement, need)
+    # A reason names the places it is about.
+    return choice if isinstance(choice, str) else _shapes.keep(key, choice, kept)
 
 
 def movement_key(movement: Movement, kept: list[object]) -> object:

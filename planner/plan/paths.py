@@ -33,6 +33,13 @@ def absolute(name: str, folder: Path) -> Path:
         raise InputError(f"{name} names no home folder", hint="write the whole path") from error
 
 
+def require_name(name: str, hint: str) -> None:
+    """Raise `InputError` for a name that no file can have: none, or one with a zero byte."""
+    if not name or "\0" in name:
+        what = f"holds a zero byte: {name!r}" if name else "is empty"
+        raise InputError(f"the path {what}", hint=hint)
+
+
 def file_size(path: Path) -> int:
     """Bytes of the regular, readable file at `path`."""
     try:

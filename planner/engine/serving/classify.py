@@ -14,6 +14,7 @@ from planner.engine.serving.ends import Cache, End, FileEnd, MemoryEnd, SinkEnd
 from planner.engine.serving.parts import Part
 from planner.engine.serving.tensors import Tensor
 from planner.errors import InputError, UnavailableError
+from planner.plan.paths import require_name
 
 _LEGACY: int = 1
 """cudaStreamLegacy: the stream that work goes to when nobody names one."""
@@ -57,9 +58,7 @@ def is_path(thing: Any) -> bool:
 def _path(thing: Any) -> str:
     """The path as text, `~` for the home folder."""
     name = os.fsdecode(thing)
-    if not name or "\0" in name:
-        what = f"holds a zero byte: {name!r}" if name else "is empty"
-        raise InputError(f"the path {what}", hint="name a file")
+    require_name(name, "name a file")
     return os.path.expanduser(name)  # noqa: PTH111 - which keeps a path as it is written
 
 

@@ -13,7 +13,7 @@ from planner.engine.serving.bank import Memory
 from planner.engine.serving.ends import Cache, FileEnd, MemoryEnd
 from planner.engine.serving.parts import Part
 from planner.errors import InputError
-from planner.plan.paths import paths_of
+from planner.plan.paths import paths_of, require_name
 from planner.plan.safetensors import LENGTH_BYTES, Header, parse_header, read_raw
 from planner.plan.safetensors_index import Index, index_of
 
@@ -85,9 +85,7 @@ def find_files(paths: Any) -> list[LoadedFile]:
             hint="name a file, a glob, a folder or an index, or several of them",
         ) from error
     for name in names:  # an unset variable would stand for the current folder
-        if not name or "\0" in name:
-            what = f"holds a zero byte: {name!r}" if name else "is empty"
-            raise InputError(f"the path {what}", hint="name a file, a glob, a folder or an index")
+        require_name(name, "name a file, a glob, a folder or an index")
     found = []
     for path in dict.fromkeys(paths_of(names, Path.cwd())):
         raw, size = read_raw(path)
