@@ -1,12 +1,15 @@
 """Several benchmarks one after another on a machine with GPUs, in a given time.
 
     python benchmarks/session.py choice --results FOLDER [--seconds 560] [--wheels FOLDER]
+                                        [--machine FILE]
 
 A session is a list of steps (`SESSIONS`); each is one program with its own share of the time that
 is left, told to it where it takes a budget. A step that outlives its share is asked to end
 (SIGTERM: it keeps what it has measured), and the next one begins; one for which too little is left
-is skipped, and said so. What a step prints goes to `FOLDER/NAME.log` too, and its last lines to
-the terminal. Ends with 1 if a step failed, was ended or was skipped.
+is skipped, and said so. With `--machine` the calibration is kept there, and a later session on the
+same computer does without its own (`PLANNER_CACHE_DIR` must then be the same, too). What a step
+prints goes to `FOLDER/NAME.log` too, and its last lines to the terminal. Ends with 1 if a step
+failed, was ended or was skipped.
 """
 
 from __future__ import annotations
@@ -54,6 +57,7 @@ class Step:
 
 CALIBRATE: Final = Step("calibrate", "planner calibrate --full -o {machine}", 190, 150, None)
 QUICKLY: Final = Step("calibrate", "planner calibrate -o {machine}", 40, 10, None)
+CALIBRATIONS: Final = (CALIBRATE, QUICKLY)
 TESTS: Final = Step("tests", "pytest -q -m gpu tests/gpu -p no:cacheprovider", 400, 60, None)
 
 
@@ -65,6 +69,7 @@ def _bench(name: str, program: str, words: str, most: float, least: float = 30.0
 
 SESSIONS: Final[dict[str, tuple[Step, ...]]] = {
     "accuracy": (CALIBRATE, _bench("accuracy", "accuracy", "--machine {machine}", 420, 120)),
+    "calibrate": (CALIBRATE,),
     "choice": (CALIBRATE, _bench("choice", "choice", "--machine {machine}", 420, 120)),
     "load": (
         QUICKLY,
@@ -101,10 +106,13 @@ class Session:
 
     def __init__(self, results: Path, clock: Clock, wheels: Path | None, machine: Path) -> None:
         self.results, self.clock = results, clock
+        self._machine = machine
         self._places = {"results": results, "machine": machine, "wheels": wheels}
 
     def run(self, step: Step) -> str:
         """One step; what became of it: "done", or why not."""
+        if step in CALIBRATIONS and self._machine.exists():
+            return "done before"
         if "{wheels}" in step.words and self._places["wheels"] is None:
             return "skipped: it needs --wheels"
         seconds = min(step.most, self.clock.left())
@@ -175,6 +183,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("session", choices=sorted(SESSIONS))
     parser.add_argument("--results", type=Path, required=True, help="where results and logs go")
     parser.add_argument("--seconds", type=float, default=560.0, help="in all")
+    parser.add_argument("--machine", type=Path, help="the calibration, made there if none is")
     parser.add_argument("--wheels", type=Path, help="folder of the other loaders' wheels")
     return parser.parse_args()
 
@@ -188,12 +197,13 @@ def main() -> int:
         if "PLANNER_CACHE_DIR" not in os.environ:  # no calibration of another day
             os.environ["PLANNER_CACHE_DIR"] = own
             undo.callback(os.environ.pop, "PLANNER_CACHE_DIR")
-        session = Session(options.results, clock, options.wheels, Path(own) / "machine.yaml")
+        machine = options.machine or Path(own) / "machine.yaml"
+        session = Session(options.results, clock, options.wheels, machine)
         for step in SESSIONS[options.session]:
             print(f"== {step.name} ({clock.spent():.0f} s): {step.words}", flush=True)
             told.append(session.run(step))
             print(f"== {step.name}: {told[-1]}", flush=True)
-    return 0 if all(what == "done" for what in told) else 1
+    return 0 if all(what in ("done", "done before") for what in told) else 1
 
 
 if __name__ == "__main__":

@@ -93,6 +93,13 @@ def test_what_cannot_be_done_is_skipped(tmp_path: Path) -> None:
     assert not (tmp_path / "a.log").exists()
 
 
+def test_a_calibration_that_is_kept_is_not_made_again(tmp_path: Path) -> None:
+    own = session_of(tmp_path, 50.0)
+    (tmp_path / "machine.yaml").write_text("machine: kept\n")
+    assert own.run(session.CALIBRATE) == "done before"
+    assert not (tmp_path / "calibrate.log").exists()
+
+
 @pytest.mark.parametrize("words", STEPS)
 def test_every_step_is_a_command_line_that_its_program_knows(words: str) -> None:
     step = STEPS[words]
