@@ -185,15 +185,33 @@ def engine_weight(machine: Machine, resource: str) -> float:
     the same way.
     """
     name, _, way = resource.rpartition(".")
-    wire = machine.links.get(name)
-    if wire is None or wire.forward is None or wire.backward is None:
-        return 1.0
+    rooms = [_room(machine, link, way) for link in _alike(machine, name)]
+    if not rooms or min(min(room) for room in rooms) <= 0.0:
+        return 1.0  # more than all of it taken: they take turns
+    own, other = (sum(room[side] for room in rooms) for side in (0, 1))
+    return own / max(own, other)
+
+
+def _room(machine: Machine, name: str, way: str) -> tuple[float, float]:
+    """Bytes/s that a direction of a link keeps beside all that takes from it, and the opposite."""
+    wire = machine.links[name]
+    if wire.forward is None or wire.backward is None:
+        return 0.0, 0.0
     one, two = wire.forward, wire.backward
     ahead = one.rate - one.against * two.rate - _crossing(machine, name, wire.ends[0]) * one.rate
     back = two.rate - two.against * one.rate - _crossing(machine, name, wire.ends[1]) * two.rate
-    if min(ahead, back) <= 0.0:  # more than all of it taken: they take turns
-        return 1.0
-    return (ahead if way == "forward" else back) / max(ahead, back)
+    return (ahead, back) if way == "forward" else (back, ahead)
+
+
+def _alike(machine: Machine, name: str) -> list[str]:
+    """The link and those that share a port with it: at the port none goes before another."""
+    wire = machine.links.get(name)
+    if wire is None:
+        return []
+    found = [name]
+    for port in wire.ports or ():
+        found += [] if port is None else _others(machine, port, name)
+    return found
 
 
 def _at_ports(machine: Machine, link: str, start: str) -> Iterator[tuple[str, Port, bool]]:
