@@ -30,6 +30,8 @@ class CopyTable(BaseModel):
     chunk takes it where workers meet seldom, and all take it in turn where they crowd.
     `one_slot` is the share of their pace that is left where the copies by a ring of one slot a
     worker and the engine are equally fast: nothing hides the jitter of one from the other then.
+    `late` is what such a slot stands idle in each round, where another thread has to see that the
+    engine is through with it and to wake who fills it: two slots a worker hide that.
     `lead[i]` is what a run by `workers[i]` beside DMA takes longer than at its pace: until all of
     them are at it, and while ring, code and tables come back into their caches.
     """
@@ -44,6 +46,7 @@ class CopyTable(BaseModel):
     turn: Seconds = 0.0
     beside_dma: tuple[Annotated[float, Field(gt=0)], ...] | None = None
     one_slot: float = Field(default=1.0, gt=0)
+    late: Seconds = 0.0
     lead: tuple[Seconds, ...] | None = None
     spread: float | None = Field(default=None, ge=0)
     source: str | None = None
@@ -122,7 +125,7 @@ class CopyTable(BaseModel):
     def slower(self, factor: float) -> CopyTable:
         """The same table with every rate divided by `factor`."""
         rates = tuple(tuple(None if c is None else c / factor for c in row) for row in self.rates)
-        names = ("per_chunk", "per_piece", "turn")
+        names = ("per_chunk", "per_piece", "turn", "late")
         times: dict[str, Any] = {name: getattr(self, name) * factor for name in names}
         if self.lead is not None:
             times["lead"] = tuple(seconds * factor for seconds in self.lead)

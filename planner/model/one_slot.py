@@ -5,7 +5,8 @@ its next chunk meanwhile. Three bounds hold the pace: the engine, the locks, and
 all slots. Each alone would be met, were it not for jitter: who comes late at one leaves it idle,
 and nothing makes up for it. That costs most where two bounds are equal and nothing where they are
 far apart, so the bounds add up in a high power: 1/X^k = sum of 1/X_i^k. Two equal ones leave
-2^(-1/k) of their pace, which is the measured `one_slot`.
+2^(-1/k) of their pace, which is the measured `one_slot`. Where another thread hands the slots on,
+each stands idle until that thread has seen to it (`late`): a longer round trip.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def in_turn(stages: Sequence[Stage], workers: int) -> tuple[Stage, ...]:
     """
     found = list(stages)
     for k, stage in enumerate(stages):
-        if stage.turns is None or stage.turns.one_slot >= 1:
+        if stage.turns is None or (stage.turns.one_slot >= 1 and not stage.turns.late):
             continue
         beside = [j for j in (k + 1, k - 1) if 0 <= j < len(stages)]
         engine = next((stages[j] for j in beside if stages[j].kind == "engine"), None)
@@ -43,13 +44,13 @@ def in_turn(stages: Sequence[Stage], workers: int) -> tuple[Stage, ...]:
 def _slower(turns: Turns, engine: Stage, workers: int) -> Callable[[int], float]:
     """Seconds of a chunk on one worker that make the pipeline as slow as jitter leaves it."""
     # In the first power nothing overlaps: one slot cannot lose more than that.
-    power = max(1.0, log(2) / -log(turns.one_slot))
+    power = inf if turns.one_slot >= 1 else max(1.0, log(2) / -log(turns.one_slot))
 
     @lru_cache(maxsize=64)
     def seconds(length: int) -> float:
         served = engine.seconds(length)
         behind = served + engine.lag
-        trip = (turns.alone(length) + behind) / workers
+        trip = (turns.alone(length) + behind + turns.late) / workers
         pace = together((served, turns.turn(length), trip), power)
         return max(turns.alone(length), workers * pace - behind)
 

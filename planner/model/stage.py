@@ -15,12 +15,13 @@ class Turns:
 
     `alone(length)` is a chunk's time on a worker that never waits for a turn, `turn(length)` what
     it holds the locks that all take in turn, `one_slot` the share of the pace that one slot leaves
-    where copies and engine are equally fast.
+    where copies and engine are equally fast, `late` the seconds that it stands idle in each round.
     """
 
     alone: Callable[[int], float]
     turn: Callable[[int], float]
     one_slot: float = 1.0
+    late: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

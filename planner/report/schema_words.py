@@ -78,6 +78,7 @@ _MACHINE: Final[dict[str, tuple[str, Any]]] = {
         "Share of the pace with one slot a worker, copies and engine equally fast",
         0.85,
     ),
+    "*.late": ("Seconds that the one slot of a worker stands idle in each round", "0.2ms"),
     "*.lead": ("Seconds that a run beside copy engines takes longer than at its pace", ["0.2ms"]),
     "*.points": ("Bytes and seconds of single copies, the smallest first", [["64KiB", "8us"]]),
     "*.gap": ("Seconds that each of many queued copies costs beside its bytes", "1.5us"),

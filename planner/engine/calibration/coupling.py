@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from statistics import median
-from typing import Final
+from typing import Final, Literal
 
 from planner.engine.calibration.proved import Side, proved
 from planner.engine.calibration.scope import FEW_CORES
@@ -44,6 +44,9 @@ HANDING_ON: Final = 30e-6
 by fourteen workers with chunks of 1 MiB, by little more than the calls themselves (one H200,
 measured 2026-11-30). Runs that are as fast as the link show none, and chunks so small that only
 this limits them would seem to cost nothing."""
+LATE_MOST: Final = 2e-3
+"""Seconds looked for in which a single slot stands idle until it is seen to: some 250 us where one
+thread hands chunks on (two H200s, measured 2026-11-30)."""
 ONE_SLOT: Final = 0.9
 """The most of its pace that a ring keeps with one slot a worker where two bounds are equal. Runs
 that show a loss show 0.77 to 0.90 (seven calibrations of H200 machines, measured 2026-11-29 and
@@ -182,7 +185,7 @@ def coupled(machine: Machine, joints: Sequence[Joint], short: Sequence[Joint] = 
     Runs with two slots and more settle `beside_dma` of their workers; counts between take the
     nearest smaller count's share. Where there are runs with smaller chunks too, what a chunk holds
     the locks beside DMA is settled with them, in turns, and so is the `lead` with `short` runs.
-    Runs with one slot then settle `one_slot`.
+    A run with one slot then settles `one_slot`, or `late` where one thread hands chunks on.
     """
     machine = proved(machine, _served(machine, joints))
     for copy in dict.fromkeys(joint.copy for joint in joints):
@@ -202,7 +205,7 @@ def coupled(machine: Machine, joints: Sequence[Joint], short: Sequence[Joint] = 
         single = [joint for joint in own if joint.shape.depth == 1]
         if single:
             machine = with_table(machine, copy, table)
-            table = table.model_copy(update={"one_slot": _one_slot(machine, single[0], table)})
+            table = _with_one_slot(machine, single[0], table)
         machine = with_table(machine, copy, _as_unsure(table, own))
     return machine
 
@@ -288,21 +291,39 @@ def _led(machine: Machine, joints: Sequence[Joint]) -> CopyTable:
 
 def _one_turn(machine: Machine, joint: Joint, table: CopyTable) -> float:
     """Seconds of a turn, up to `TURN_MOST`, that make the run come out as measured."""
+    return _idle(machine, joint, table, "turn", TURN_MOST)
+
+
+def _idle(
+    machine: Machine, joint: Joint, table: CopyTable, name: Literal["turn", "late"], most: float
+) -> float:
+    """Seconds of that name, up to `most`, that make the run come out as measured.
+
+    None where it is within jitter of what it takes without.
+    """
     timed = _timer(machine, joint)
 
     def time(quick: float) -> float:
-        # `_solve` wants a time that falls: `quick` is how much below the most a turn takes.
-        return timed(table.model_copy(update={"turn": TURN_MOST * (1 - quick)}))
+        # `_solve` wants a time that falls: `quick` is how much below the most they are.
+        return timed(table.model_copy(update={name: most * (1 - quick)}))
 
     if joint.seconds <= time(1.0) * (1 + LINK):
         return 0.0
-    return TURN_MOST * (1 - _solve(time, joint.seconds, 1.0))
+    return most * (1 - _solve(time, joint.seconds, 1.0))
 
 
 def _nearest(shares: Mapping[int, float], workers: int) -> float:
     """The share of the largest measured count up to `workers`, else of the smallest."""
     below = [count for count in shares if count <= workers]
     return shares[max(below) if below else min(shares)]
+
+
+def _with_one_slot(machine: Machine, joint: Joint, table: CopyTable) -> CopyTable:
+    """The table with what a ring of one slot a worker loses."""
+    if joint.copy == READ_APART and joint.shape.workers >= FEWEST:
+        late = _idle(machine, joint, table, "late", LATE_MOST)
+        return table.model_copy(update={"one_slot": 1.0, "late": late})
+    return table.model_copy(update={"one_slot": _one_slot(machine, joint, table), "late": 0.0})
 
 
 def _one_slot(machine: Machine, joint: Joint, table: CopyTable) -> float:
@@ -315,5 +336,5 @@ def _one_slot(machine: Machine, joint: Joint, table: CopyTable) -> float:
     def time(share: float) -> float:
         return timed(table.model_copy(update={"one_slot": share}))
 
-    sure = max(table.workers) > FEW_CORES and joint.copy != READ_APART
+    sure = max(table.workers) > FEW_CORES
     return _solve(time, joint.seconds, ONE_SLOT if sure else 1.0)

@@ -37,6 +37,10 @@ USUAL: Final = 16
 """Workers that fill any link at 4 to 5 GB/s each. More only crowd at the locks: 2 MiB chunks took
 113 us each with 24 and 148 us with 32 workers on one H200, which says nothing of rings that are
 chosen (measured 2026-11-29)."""
+MIDDLE: Final = 8
+"""Workers whose copies, not the link, set the pace: only there a slot's idle time shows. Sixteen
+with one slot of 4 MiB each were as fast as predicted without any, eight and six with 3 and 2 MiB
+took 1.3 and 1.5 times as long (two H200s, measured 2026-11-30)."""
 LEAST_CHUNKS: Final = 4
 """Chunks of a run at the least."""
 SAVED: Final = 4
@@ -126,7 +130,7 @@ def shapes(
     if outward:
         return found
     # With the most workers the locks may set the pace, which one slot or two do not change.
-    usual = [count for count in workers[:-1] if count <= USUAL]
+    usual = [count for count in workers[:-1] if count <= (MIDDLE if apart else USUAL)]
     single = usual[-1] if len(workers) > 2 else workers[-1]
     return [*found, Shape(chunk, 1, single)]
 

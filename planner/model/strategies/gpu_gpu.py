@@ -11,11 +11,11 @@ from planner.model.stage import Stage
 from planner.model.strategies.base import Crossing, Shape, Strategy, nothing
 from planner.model.strategies.servers import dispatcher, dma, without_pieces
 
-RELAYED: Final = 8
+RELAYED: Final = 6
 """Calls' worth of time that a relayed chunk takes under the locks: two copies, their events and
-waits, and the bytecode between. Chunks of 256 KiB and of 1 MiB came every 33 to 35 us by one worker
-and by two where a call takes 3.7 us, and every 36 to 45 us where it takes 6.0 (two H200s each,
-measured 2026-11-30)."""
+waits, and the bytecode between. Chunks of 1 MiB came every 36 us at the most where a call takes 4.9
+us, and the round trips of their two slots alone take that long; chunks of 256 KiB every 36 to 45 us
+where it takes 6.0 (two H200s each, measured 2026-11-30)."""
 
 
 def _no_peer(crossing: Crossing) -> str | None:
@@ -85,15 +85,18 @@ def _no_relay(crossing: Crossing) -> str | None:
 def _relay(crossing: Crossing, shape: Shape) -> tuple[Stage, ...]:
     """A copy engine into a ring in host memory, or out of it, where pieces lie packed.
 
-    A slot goes round again when the caller has seen its second copy's end and has queued two more
-    copies: no other worker does so meanwhile, as in front of a ring that is filled. What a chunk
-    costs its callers bounds the pace, whoever they are: they take turns.
+    The copy out of the ring is queued behind the one into it and begins when that one ends: nobody
+    has to see the end, as the caller of a lone copy does. A slot goes round again when the caller
+    has seen its second copy's end and has queued two more copies: no other worker does so
+    meanwhile, as in front of a ring that is filled. What a chunk costs its callers bounds the pace,
+    whoever they are: they take turns.
     """
     curve = crossing.curve("pinned", "registered")
     if curve is None:
         return ()
     if crossing.before == "device":
-        return (dma(crossing, curve, shape),)
+        stage = dma(crossing, curve, shape)
+        return (stage if shape.chunk >= crossing.size else replace(stage, lag=0.0),)
     stage = dma(without_pieces(crossing), curve, shape)
     lag = stage.lag + 2 * crossing.ram.issue
     if shape.chunk >= crossing.size:

@@ -165,7 +165,7 @@ def _without_dma(table: CopyTable, host: Ram) -> CopyTable:
     """The table where nobody waits for an engine, nor for the driver."""
     turn = table.turn if host.turn is None else host.turn
     lead = None if host.lead is None else tuple((n - 1) * host.lead for n in table.workers)
-    return table.model_copy(update={"one_slot": 1.0, "turn": turn, "lead": lead})
+    return table.model_copy(update={"one_slot": 1.0, "late": 0.0, "turn": turn, "lead": lead})
 
 
 def _copies(
@@ -211,7 +211,7 @@ def _copies(
     charges = {resource: 1 / capacity}
     if longest or gather:
         charges[dispatcher(crossing)] = turn(chunk) / chunk
-    turns = Turns(alone, turn, table.one_slot)
+    turns = Turns(alone, turn, table.one_slot, table.late)
     return Stage(
         resource,
         "pool",

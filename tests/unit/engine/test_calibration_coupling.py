@@ -100,12 +100,23 @@ def test_the_coupled_machine_reproduces_every_run() -> None:
     machine = _machine()
     truth = {"beside_dma": (0.9, 0.8, 0.7, 0.6)}
     joints = [_measured(machine, "file", Shape(4 * MIB, 2, w), **truth) for w in (1, 2, 4, 8)]
-    single = _measured(machine, "file", Shape(4 * MIB, 1, 4), **truth, one_slot=0.85)
+    single = _measured(machine, "file", Shape(4 * MIB, 1, 4), **truth, late=0.25e-3)
     found = coupled(machine, [*joints, single])
     for joint in (*joints, single):
         seconds = movement(found, "file", SIZE).seconds(joint.shape)
         assert seconds == pytest.approx(joint.seconds, rel=1e-6)
+    assert _table(found, "file").late == pytest.approx(0.25e-3, rel=1e-4)
     assert _table(found, "memory") == _table(machine, "memory")
+
+
+def test_copies_by_the_workers_themselves_lose_a_share_of_their_pace() -> None:
+    machine = _machine()
+    truth = {"beside_dma": (0.9, 0.8, 0.7, 0.6)}
+    joints = [_measured(machine, "memory", Shape(4 * MIB, 2, w), **truth) for w in (1, 2, 4, 8)]
+    single = _measured(machine, "memory", Shape(4 * MIB, 1, 4), **truth, one_slot=0.85)
+    found = _table(coupled(machine, [*joints, single]), "memory")
+    assert found.one_slot == pytest.approx(0.85, rel=1e-4)
+    assert found.late == 0.0
 
 
 @pytest.mark.parametrize(
@@ -125,7 +136,9 @@ def test_one_slot_loses_a_tenth_at_least_where_workers_are_many(
     machine = with_table(machine, copy, table)
     joints = [_measured(machine, copy, Shape(4 * MIB, 2, w)) for w in workers]
     single = _measured(machine, copy, Shape(4 * MIB, 1, workers[2]))
-    assert _table(coupled(machine, [*joints, single]), copy).one_slot == pytest.approx(kept)
+    found = _table(coupled(machine, [*joints, single]), copy)
+    assert found.one_slot == pytest.approx(kept)
+    assert found.late == 0.0
 
 
 def test_counts_between_take_the_share_of_the_next_smaller_one() -> None:

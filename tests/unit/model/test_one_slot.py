@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from planner.model.one_slot import in_turn, together
@@ -15,6 +17,10 @@ def pool(alone: float, turn: float = 0.0, one_slot: float = 0.5**0.25) -> Stage:
     """Copies of which four equal bounds in the fourth power would leave a quarter."""
     turns = Turns(lambda _: alone, lambda _: turn, one_slot)
     return Stage("cpu", "pool", lambda _: alone, turns=turns)
+
+
+def _of(seconds: float) -> Callable[[int], float]:
+    return lambda _: seconds
 
 
 def engine(seconds: float, lag: float = 0.0) -> Stage:
@@ -41,6 +47,23 @@ def test_the_locks_are_a_third_bound() -> None:
     # Engine, round trip and locks of 0.1 ms each: 3^(1/4).
     stages = in_turn((pool(0.7e-3, 0.1e-3), engine(0.1e-3)), 8)
     assert C / throughput(stages, C, 8, 1) == pytest.approx(0.1e-3 * 3**0.25)
+
+
+def test_a_slot_that_stands_idle_makes_the_round_longer() -> None:
+    # (0.7 + 0.1 + 0.24) ms of a round, by 8 workers; nothing else comes near.
+    copies = Stage(
+        "cpu", "pool", lambda _: 0.7e-3, turns=Turns(_of(0.7e-3), _of(0.0), late=0.24e-3)
+    )
+    stages = in_turn((copies, engine(0.1e-3)), 8)
+    assert throughput(stages, C, 8, 1) == pytest.approx(C / 0.13e-3)
+
+
+def test_an_engine_that_is_the_slowest_hides_the_idle_slot() -> None:
+    copies = Stage(
+        "cpu", "pool", lambda _: 0.7e-3, turns=Turns(_of(0.7e-3), _of(0.0), late=0.24e-3)
+    )
+    stages = in_turn((copies, engine(0.2e-3)), 8)
+    assert throughput(stages, C, 8, 1) == pytest.approx(C / 0.2e-3)
 
 
 @pytest.mark.parametrize("drains", [False, True])
