@@ -18,20 +18,17 @@ from typing import Final
 from planner.arguments import one_of
 from planner.engine.backends import Backend, open_backend
 from planner.engine.backends.cuda_present import missing
-from planner.engine.calibration import joint
 from planner.engine.calibration.arena import Arena, open_arena
 from planner.engine.calibration.assemble import Found, machine_of
 from planner.engine.calibration.campaign import Campaign, Group
-from planner.engine.calibration.combined import with_plain
-from planner.engine.calibration.coupling import coupled
 from planner.engine.calibration.duplex import FULL as ALWAYS, Background
 from planner.engine.calibration.groups import Plan, axes_of
-from planner.engine.calibration.leads import LEAD
 from planner.engine.calibration.ledger import Ledger
 from planner.engine.calibration.relink import relinked, wanted_link
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.scope import FULL, QUICK, Scope
 from planner.engine.calibration.sentinel import LINK, MEMORY, Sentinel
+from planner.engine.calibration.settled import settled
 from planner.engine.calibration.shown import devices, seen_again
 from planner.engine.memory import copy_memory
 from planner.engine.progress import Progress, Quiet
@@ -151,9 +148,7 @@ def calibrate(
         chosen, scratch_folder(scratch), scope, ledger or Ledger(), progress or Quiet(), start
     )
     with _measured(job, emulate_gpus, lambda _group: True) as found:
-        machine = machine_of(found, job.folder)
-        short = joint.joints(found.cells, LEAD)
-        return with_plain(coupled(machine, joint.joints(found.cells), short))
+        return settled(machine_of(found, job.folder), found.cells)
 
 
 def recalibrate_link(

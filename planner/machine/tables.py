@@ -25,7 +25,9 @@ class CopyTable(BaseModel):
     A cell is `None` where it was not measured or was flawed; it then takes the value of the next
     larger ring. `per_chunk` is the interpreter's own time for one chunk, `per_piece` that for one
     more piece where scattered pieces are gathered into a chunk, `beside_dma[i]` the
-    factor for `workers[i]` while DMA runs (1 where it was not measured). `turn` is what a chunk
+    factor for `workers[i]` while DMA runs (1 where it was not measured): of one engine, which is
+    itself slower beside many workers. `beside_several[i]` is the same where that many work for
+    several engines, so that it is the copies' own. `turn` is what a chunk
     holds the locks of interpreter and driver there, hand-over from worker to worker included: no
     chunk takes it where workers meet seldom, and all take it in turn where they crowd.
     `one_slot` is the share of their pace that is left where the copies by a ring of one slot a
@@ -45,11 +47,22 @@ class CopyTable(BaseModel):
     per_piece: Seconds = 0.0
     turn: Seconds = 0.0
     beside_dma: tuple[Annotated[float, Field(gt=0)], ...] | None = None
+    beside_several: tuple[Annotated[float, Field(gt=0)], ...] | None = None
     one_slot: float = Field(default=1.0, gt=0)
     late: Seconds = 0.0
     lead: tuple[Seconds, ...] | None = None
     spread: float | None = Field(default=None, ge=0)
     source: str | None = None
+
+    @model_validator(mode="after")
+    def _one_each(self) -> CopyTable:
+        for name in ("beside_dma", "beside_several"):
+            factors = getattr(self, name)
+            if factors is not None and len(factors) != len(self.workers):
+                raise ValueError(f"{name} has one factor for each entry of workers")
+        if self.lead is not None and len(self.lead) != len(self.workers):
+            raise ValueError("lead has one time for each entry of workers")
+        return self
 
     @model_validator(mode="after")
     def _rectangular(self) -> CopyTable:
@@ -65,10 +78,6 @@ class CopyTable(BaseModel):
                 raise ValueError("each row of rates has at least one measured cell")
             if any(cell is not None and cell <= 0 for cell in row):
                 raise ValueError("a rate is above 0")
-        if self.beside_dma is not None and len(self.beside_dma) != len(self.workers):
-            raise ValueError("beside_dma has one factor for each entry of workers")
-        if self.lead is not None and len(self.lead) != len(self.workers):
-            raise ValueError("lead has one time for each entry of workers")
         return self
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -106,6 +115,17 @@ class CopyTable(BaseModel):
         if beside_dma and self.beside_dma is not None:
             value *= self.beside_dma[i] * (1 - u) + self.beside_dma[k] * u
         return value
+
+    def several(self, workers: int) -> float:
+        """By what factor `workers` copy faster beside several engines than beside one."""
+        if self.beside_dma is None or self.beside_several is None:
+            return 1.0
+        i, u = place(self.workers, workers)
+        k = min(i + 1, len(self.workers) - 1)
+        one, many = (
+            row[i] * (1 - u) + row[k] * u for row in (self.beside_dma, self.beside_several)
+        )
+        return many / one
 
     def fastest(self, ring: int | None, *, beside_dma: bool) -> float:
         """Bytes/s that no number of workers exceeds on a ring of `ring` bytes, `None` any ring."""

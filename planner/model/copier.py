@@ -1,6 +1,9 @@
 """What copying costs a host's workers when others copy at the same time: caches are shared.
 
-The capacity is that of all workers together on the sum of all their rings. What a copy engine
+The capacity is that of all workers together on the sum of all their rings. A copy engine is slower
+beside many workers, which looks as if they copied less: sixteen of one load brought 49 GB/s over a
+link of 55, twelve of two loads into a GPU each 62 (two H200s, measured 2026-11-30). So several
+engines leave the copies more. What a copy engine
 writes into host memory passes through the last-level cache too and drives the rings out of it: it
 counts like a ring of its size. Beside 800 MB out of an H200 rings were filled at 20 to 31 GB/s by 4
 and 6 workers, as fast as alone into a ring of 1 GiB, and at 29 to 39 without (measured 2026-11-29).
@@ -9,13 +12,15 @@ What an engine reads leaves the cache as it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from planner.machine.schema import Hbm, Ram
 from planner.model.movement import Movement
 from planner.model.one_slot import together
+from planner.model.stage import Stage
 from planner.model.strategies import Shape
 from planner.model.strategies.servers import COPY, DISPATCH
 
@@ -66,7 +71,8 @@ class Copier:
         self.movement, self.shape, self.resource = movement, shape, resource
         self.times = times
         self.own = self.charge(shape.workers, shape.ring)
-        self._known: dict[tuple[int, int], tuple[float, float]] = {}
+        self.engines = frozenset(_beside_pool(movement.stages(shape)))
+        self._known: dict[tuple[int, int, bool], tuple[float, float]] = {}
 
     @property
     def workers(self) -> int:
@@ -78,12 +84,18 @@ class Copier:
         """Bytes that it brings into the cache again and again."""
         return self.shape.ring
 
-    def charge(self, workers: int, ring: int) -> float:
-        """Seconds of the host's copying per byte if all had these workers and this ring."""
+    def charge(self, workers: int, ring: int, *, several: bool = False) -> float:
+        """Seconds of the host's copying per byte if all had these workers and this ring.
+
+        With `several` they work for more than one engine.
+        """
         chunk = max(1, ring // (workers * self.shape.depth))
         probe = Shape(chunk, self.shape.depth, workers)
         stages = self.movement.stages(probe)
-        return sum(stage.charges.get(self.resource, 0.0) for stage in stages)
+        return sum(
+            stage.charges.get(self.resource, 0.0) / (stage.several if several else 1.0)
+            for stage in stages
+        )
 
     @property
     def turns(self) -> float:
@@ -101,14 +113,25 @@ class Copier:
         longest = max(bounds)
         return together(bounds, CROWD) / longest if longest > 0 else 1.0
 
-    def among(self, workers: int, ring: int) -> tuple[float, float]:
-        """Factor of the charge, and seconds per byte of its own workers, among all these."""
+    def among(self, workers: int, ring: int, *, several: bool) -> tuple[float, float]:
+        """Factor of the charge, and seconds per byte of its own workers, among all these.
+
+        `several` says whether they work for more than one engine.
+        """
         if (workers, ring) == (self.shape.workers, self.shape.ring):
             return 1.0, self.own
-        if (workers, ring) not in self._known:
-            both = self.charge(workers, ring) / self.own, self.charge(self.shape.workers, ring)
-            self._known[workers, ring] = both
-        return self._known[workers, ring]
+        key = workers, ring, several
+        if key not in self._known:
+            charge = self.charge(workers, ring, several=several)
+            self._known[key] = charge / self.own, self.charge(self.shape.workers, ring)
+        return self._known[key]
+
+
+def _beside_pool(stages: Sequence[Stage]) -> Iterator[str]:
+    """The engines at the rings that workers fill or empty."""
+    for one, other in pairwise(stages):
+        if {one.kind, other.kind} == {"pool", "engine"}:
+            yield one.resource if one.kind == "engine" else other.resource
 
 
 class Stream(Copier):
@@ -124,7 +147,7 @@ class Stream(Copier):
         """All bytes that pass by."""
         return self.movement.size
 
-    def among(self, _workers: int, _ring: int) -> tuple[float, float]:
+    def among(self, _workers: int, _ring: int, *, several: bool) -> tuple[float, float]:  # noqa: ARG002
         """An engine does not mind the caches."""
         return 1.0, self.own
 

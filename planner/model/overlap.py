@@ -132,11 +132,16 @@ def _together(active: Mapping[Key, Copier]) -> dict[Key, tuple[float, float, flo
     """Of each that copies now: factor of its charge, seconds a byte of its workers, crowding."""
     workers = sum(c.times * c.workers for c in active.values())
     ring = sum(c.times * c.ring for c in active.values())
-    several = sum(c.times for c in active.values() if c.workers) > 1
+    copying = [c for c in active.values() if c.workers]
+    crowd = sum(c.times for c in copying) > 1
+    # Equal movements that one stands for go to engines of their own, one each.
+    several = len(frozenset().union(*(c.engines for c in copying))) > 1 or (
+        max((c.times for c in copying), default=1) > 1
+    )
     found = {}
     for key, copier in active.items():
-        factor, own = copier.among(workers, ring)
-        found[key] = factor, own, copier.crowding(factor) if several else 1.0
+        factor, own = copier.among(workers, ring, several=several)
+        found[key] = factor, own, copier.crowding(factor) if crowd else 1.0
     return found
 
 

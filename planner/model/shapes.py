@@ -9,7 +9,7 @@ flow ends sooner, wins only where that saves more than the formula can be truste
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -72,18 +72,20 @@ def choose_shape(movement: Movement, need: Need) -> Choice | str:
     # Under a cap all shapes that reach it are as good, so the smallest ring among them wins.
     capped = movement.size / need.rate if need.rate else 0.0
     scored = _scored(movement, fitting, capped)
-    fast = _best(movement, scored, 0.0, capped)
+    fast = _best(movement, scored, _free, capped)
     double = [(t, s) for t, s in scored if s.depth > 1]
     if fast.shape.depth == 1 and need.pins.depth is None and double:
         scored = double
-        fast = _steadier(fast, _best(movement, double, 0.0, capped))
+        fast = _steadier(fast, _best(movement, double, _free, capped))
         if fast.shape.depth == 1:
             return fast
-    once = _per_ring_byte(movement) / need.repeat
-    if once == 0.0:
+    once = _once(movement, need.repeat)
+    if once is None:
         return fast
-    cheap = _best(movement, scored, once, capped)
-    saved = 1 - (cheap.seconds + once * cheap.shape.ring) / (fast.seconds + once * fast.shape.ring)
+    # Engines alone take turns with one slot each: a ring of two hides what one does not.
+    paired = scored if movement.has_pool else double or scored
+    cheap = _best(movement, paired, once, capped)
+    saved = 1 - (cheap.seconds + once(cheap.shape)) / (fast.seconds + once(fast.shape))
     return cheap if saved > (SAVED if movement.has_pool else 0.0) else fast
 
 
@@ -155,25 +157,43 @@ def _near(shape: Shape, centre: Shape) -> bool:
 
 
 def _best(
-    movement: Movement, scored: list[tuple[float, Shape]], once: float, least: float
+    movement: Movement,
+    scored: list[tuple[float, Shape]],
+    once: Callable[[Shape], float],
+    least: float,
 ) -> Choice:
-    """The best shape when each byte of the ring costs `once` seconds beside the steady time."""
-    ranked = sorted((t + once * s.ring, _taste(s), s) for t, s in scored)
+    """The best shape when each costs `once` seconds beside the steady time."""
+    ranked = sorted((t + once(s), _taste(s), s) for t, s in scored)
     exact = [(max(movement.seconds(s), least), s) for _, _, s in ranked[:SHORT_LIST]]
-    best = min(t + once * s.ring for t, s in exact)
-    equal = [(_taste(s), t, s) for t, s in exact if t + once * s.ring <= best * (1 + FLAT)]
+    best = min(t + once(s) for t, s in exact)
+    equal = [(_taste(s), t, s) for t, s in exact if t + once(s) <= best * (1 + FLAT)]
     _, seconds, shape = min(equal, key=lambda row: row[0])
     return Choice(shape, seconds)
 
 
-def _per_ring_byte(movement: Movement) -> float:
-    """Seconds of setup that one more byte of the ring costs: touching and registering it."""
+def _free(_shape: Shape) -> float:
+    return 0.0
+
+
+def _once(movement: Movement, repeat: int) -> Callable[[Shape], float] | None:
+    """Seconds of setup that a ring of some shape costs each repeat; `None` where it costs nothing.
+
+    Where many workers copy, touching and registering cost the ring's bytes. Of the few shapes of
+    engines alone all is counted: two threads touch a ring in half the time that one takes.
+    """
     if not movement.has_ring:
-        return 0.0
-    big, none = (
-        sum(step.duration_s for step in movement.setup(Shape(ring))) for ring in (_SAMPLE, 0)
-    )
-    return (big - none) / _SAMPLE
+        return None
+    big, none = (_setup(movement, Shape(ring)) for ring in (_SAMPLE, 0))
+    if big == none:
+        return None
+    each = (big - none) / _SAMPLE / repeat
+    if movement.has_pool:
+        return lambda shape: each * shape.ring
+    return lambda shape: _setup(movement, shape) / repeat
+
+
+def _setup(movement: Movement, shape: Shape) -> float:
+    return sum(step.duration_s for step in movement.setup(shape))
 
 
 _SAMPLE = 1 << 30

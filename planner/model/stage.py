@@ -39,7 +39,8 @@ class Stage:
     ended. One that `blocks` keeps whoever calls it until its chunk has arrived. `turns` says more
     of the workers of a ring, `waking` what a run by them takes until all are at their pace, `None`
     where that was not measured with an engine. `moved` is how many bytes cross its wire for each
-    of the flow: fewer where a GPU touches only a part in place.
+    of the flow: fewer where a GPU touches only a part in place. `several` is by what factor the
+    workers of a `pool` copy faster where they work for several engines.
     """
 
     resource: str
@@ -55,6 +56,7 @@ class Stage:
     blocks: bool = False
     turns: Turns | None = None
     moved: float = 1.0
+    several: float = 1.0
     waking: float | None = None
 
 

@@ -62,6 +62,7 @@ _FORMATS: Final = {
     "issue": format_time,
     "turn": format_time,
     "lead": format_time,
+    "late": format_time,
     "context": format_time,
     "round_trip": format_time,
     "idle": format_time,

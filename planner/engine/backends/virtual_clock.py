@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 from typing import Final
@@ -15,6 +16,15 @@ ROUNDING: Final = 1e-9
 """Shares that add up to 1 but for rounding are no contention."""
 NOBODY: Final[Mapping[str, Copier]] = {}
 """Nothing that copies."""
+
+
+@dataclass(slots=True)
+class _Copying:
+    """Workers and bytes of the rings of all that copy on a host now, and workers by engine."""
+
+    workers: int = 0
+    ring: int = 0
+    engines: Counter[str] = field(default_factory=Counter)
 
 
 class VirtualClock:
@@ -29,8 +39,7 @@ class VirtualClock:
         self._classes: defaultdict[str, defaultdict[int, int]] = defaultdict(
             lambda: defaultdict(int)
         )
-        # By host's copies: workers and bytes of the rings of all that copy now.
-        self._copying: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+        self._copying: defaultdict[str, _Copying] = defaultdict(_Copying)
         self._events: list[tuple[float, bool, int, Callable[[], None]]] = []
         self._serial = count()
 
@@ -57,8 +66,10 @@ class VirtualClock:
     def copying(self, copier: Copier, turn: int) -> None:
         """A movement begins to copy (`turn` 1), or has ended (-1)."""
         totals = self._copying[copier.resource]
-        totals[0] += turn * copier.workers
-        totals[1] += turn * copier.ring
+        totals.workers += turn * copier.workers
+        totals.ring += turn * copier.ring
+        for engine in copier.engines:
+            totals.engines[engine] += turn * copier.workers
 
     def serve(self, queue: str, at: float, stage: Stage, length: int) -> tuple[float, float]:
         """Queue `length` bytes for an engine at `at`; returns when the service starts and ends."""
@@ -84,10 +95,10 @@ class VirtualClock:
         """
         alone, charges = stage.seconds(length), stage.charges
         for name in copiers.keys() & charges.keys():
-            workers, ring = self._copying[name]
-            copier = copiers[name]
-            factor, own = copier.among(workers, ring)
-            crowding = copier.crowding(factor) if workers > copier.workers else 1.0
+            all_of, copier = self._copying[name], copiers[name]
+            several = sum(count > 0 for count in all_of.engines.values()) > 1
+            factor, own = copier.among(all_of.workers, all_of.ring, several=several)
+            crowding = copier.crowding(factor) if all_of.workers > copier.workers else 1.0
             if factor != 1.0 or own != copier.own or crowding != 1.0:
                 # Its own workers on the caches that all share; and what all take together.
                 alone += copier.shape.workers * length * (own - copier.own)

@@ -185,12 +185,10 @@ class Arena:
         target, cores = self.pageable.owner, self.team.size
         return crowd.cells(self.bench.backend, self.file, target, cores, self.undo)
 
-    def stock(self) -> Stock:
-        """What joint runs move."""
-        first = min(self.devices)
-        return Stock(
-            self.file, self.pageable, self.devices[first], self.folder, self.size, self.pinned
-        )
+    def stock(self, gpu: int | None = None) -> Stock:
+        """What joint runs move, to or from a GPU, the first unless one is named."""
+        device = self.devices[min(self.devices) if gpu is None else gpu]
+        return Stock(self.file, self.pageable, device, self.folder, self.size, self.pinned)
 
 
 def _emptied(side: SinkSide, plain: Callable[[], float] | None) -> Callable[[], float]:

@@ -114,7 +114,8 @@ def with_table(machine: Machine, copy: CopyName, table: CopyTable) -> Machine:
     return machine.model_copy(update={"nodes": nodes})
 
 
-def _table(machine: Machine, copy: CopyName) -> CopyTable:
+def table_of(machine: Machine, copy: CopyName) -> CopyTable:
+    """The table of a kind of copy."""
     host = machine.nodes["host0"]
     if not isinstance(host, Ram):
         raise TypeError("host0 is the host's memory")
@@ -144,7 +145,7 @@ def factor(machine: Machine, joint: Joint, otherwise: float = 1.0) -> float:
     Where the link limits, the run says nothing of the copies: it is `otherwise`, or what the run
     proves to be there, if that is more.
     """
-    table = _table(machine, joint.copy).model_copy(update={"one_slot": 1.0})
+    table = table_of(machine, joint.copy).model_copy(update={"one_slot": 1.0})
     timed = _timer(machine, joint)
 
     def time(share: float) -> float:
@@ -201,7 +202,7 @@ def coupled(machine: Machine, joints: Sequence[Joint], short: Sequence[Joint] = 
                 machine = with_table(machine, copy, _turn(machine, small))
             if brief:
                 machine = with_table(machine, copy, _led(machine, brief))
-        table = _table(machine, copy)
+        table = table_of(machine, copy)
         single = [joint for joint in own if joint.shape.depth == 1]
         if single:
             machine = with_table(machine, copy, table)
@@ -240,7 +241,7 @@ def _served(machine: Machine, joints: Sequence[Joint]) -> dict[tuple[Side, int],
 
 def _beside(machine: Machine, copy: CopyName, joints: Sequence[Joint]) -> CopyTable:
     """The table with the shares that make the joint runs come out as measured."""
-    table = _table(machine, copy)
+    table = table_of(machine, copy)
     shares: dict[int, float] = {}
     for joint in sorted(joints, key=lambda joint: joint.shape.workers):
         workers = joint.shape.workers
@@ -259,7 +260,7 @@ def _turn(machine: Machine, joints: Sequence[Joint]) -> CopyTable:
     The middle of those that show one; where all are as fast as copies and link allow, 0, or the
     least that handing on takes.
     """
-    table, apart = _table(machine, joints[0].copy), joints[0].copy == READ_APART
+    table, apart = table_of(machine, joints[0].copy), joints[0].copy == READ_APART
     shown = [turn for joint in joints if (turn := _one_turn(machine, joint, table)) > 0]
     handed = apart and max(joint.shape.workers for joint in joints) >= FEWEST
     return table.model_copy(update={"turn": median(shown or [HANDING_ON if handed else 0.0])})
@@ -272,7 +273,7 @@ def _led(machine: Machine, joints: Sequence[Joint]) -> CopyTable:
     that were run it is on the line through its neighbours; more workers than the most are woken one
     after another.
     """
-    table = _table(machine, joints[0].copy)
+    table = table_of(machine, joints[0].copy)
     at_once = table.model_copy(update={"lead": tuple(0.0 for _ in table.workers)})
     found: dict[int, float] = {}
     fewest = inf

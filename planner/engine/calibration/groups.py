@@ -71,6 +71,8 @@ class Plan:
         pipelines = PipelineGroups(self.device, self.arena, self.axes, self.machine, self._weight)
         found = [self._setup(), *self._links(), *self._tables(), self._disk(), self._disk_writes()]
         found += [*pipelines.joint(COPIES), *pipelines.leads()]
+        if len(self.gpus) > 1 and self.arena.scope.full:
+            found += pipelines.pairs(self.gpus)
         found += [self._gpu(k) for k in range(len(self.gpus))]
         if self.arena.scope.full:
             found += [*self._in_place(), self._combined()]

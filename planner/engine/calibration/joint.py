@@ -56,7 +56,8 @@ APART: Final = 0.67 / 0.56
 class Stock:
     """What joint runs move: a cached file, host memory, device memory, and a folder to save to.
 
-    `through` is memory that may be written between two runs.
+    `through` is memory that may be written between two runs, `node` the GPU's name on the machine,
+    and `offset` where the file's part begins.
     """
 
     file: Path
@@ -65,6 +66,8 @@ class Stock:
     folder: Path
     size: int
     through: Memory
+    node: str = "gpu0"
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,7 @@ class Pipelines:
 
     def __init__(self, backend: Backend, machine: Machine, copy: CopyName, stock: Stock) -> None:
         self._backend, self._machine, self.copy, self.stock = backend, machine, copy, stock
-        self._undo = contextlib.ExitStack()
+        self.undo = contextlib.ExitStack()
 
     def cells(self, workers: Sequence[int], each: int, *, few: bool, turn: int = 1) -> list[Cell]:
         """One cell for each shape; each has run once, which warms caches and wakes the links.
@@ -179,19 +182,16 @@ class Pipelines:
 
     def close(self) -> None:
         """Give rings, lanes and threads back."""
-        self._undo.close()
+        self.undo.close()
 
-    def ready(self, one: Run, before: Callable[[], object] | None = None) -> Callable[[], float]:
-        """A pipeline that has run once: a call runs it again and gives its seconds.
-
-        A run begins right behind `before`, which is not timed, or after a pause.
-        """
+    def prepared(self, one: Run) -> Transfer:
+        """A pipeline with its ring and its threads, which has not run yet."""
         machine, copy, shape, size = self._machine, self.copy, one.shape, one.size
-        hops = movement(machine, copy, size).hops(shape)
-        ends = _ends(copy, self.stock, size, self._undo)
+        hops = movement(machine, copy, size, gpu=self.stock.node).hops(shape)
+        ends = _ends(copy, self.stock, size, self.undo)
         stop = Stop()
         team = Team(shape.workers, stop, "calibration")
-        self._undo.callback(team.close)
+        self.undo.callback(team.close)
 
         def attach(_number: int) -> None:
             self._backend.attach(self.stock.device.gpu)
@@ -199,10 +199,19 @@ class Pipelines:
         team.run(attach)
         line = Line(copy, size, (route_of(machine, hops),), *ends, times=one.times)
         transfer = Transfer(self._backend, team, stop, line)
-        self._undo.callback(transfer.close)
+        self.undo.callback(transfer.close)
         transfer.prepare()
+        return transfer
+
+    def ready(self, one: Run, before: Callable[[], object] | None = None) -> Callable[[], float]:
+        """A pipeline that has run once: a call runs it again and gives its seconds.
+
+        A run begins right behind `before`, which is not timed, or after a pause.
+        """
+        transfer = self.prepared(one)
+        target = transfer.line.target
         waker = Waker(self._backend)
-        self._undo.callback(waker.close)
+        self.undo.callback(waker.close)
 
         def go() -> float:
             moved = transfer.run()
@@ -211,8 +220,8 @@ class Pipelines:
         def once() -> float:
             if before is not None:
                 before()
-            if isinstance(ends[1], SinkPlace):
-                ends[1].sink.fresh()
+            if isinstance(target, SinkPlace):
+                target.sink.fresh()
             gpu = self.stock.device.gpu
             begin = after_pause if before is None else at_once
             return begin(self._backend, gpu, go, lambda: waker(transfer.engines()))
@@ -253,7 +262,7 @@ def _ends(
     """Source and target of the pipeline of one kind of copy."""
     device = DevicePlace(stock.device.gpu, stock.device.owner)
     if copy == "file":
-        source = FileSource(path=str(stock.file), offset=0, size_bytes=size)
+        source = FileSource(path=str(stock.file), offset=stock.offset, size_bytes=size)
         ranges = FileRanges((source,))
         undo.callback(ranges.close)
         ranges.open()

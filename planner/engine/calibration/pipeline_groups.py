@@ -9,7 +9,7 @@ from functools import partial
 from typing import Protocol
 
 from planner.engine.backends.base import Backend
-from planner.engine.calibration import leads
+from planner.engine.calibration import leads, pairs
 from planner.engine.calibration.arena import Arena
 from planner.engine.calibration.campaign import Group
 from planner.engine.calibration.joint import Pipelines
@@ -75,6 +75,29 @@ class PipelineGroups:
                 at_once=True,
                 samples=(5, 5) if scope.full else (3, 3),
                 close=close,
+            )
+
+    def pairs(self, gpus: Sequence[int]) -> Iterator[Group]:
+        """Two of them at once, into the first two GPUs."""
+        scope, arena = self.arena.scope, self.arena
+        for copy in pairs.COPIES:
+            undo = contextlib.ExitStack()
+
+            def make(copy: CopyName = copy, undo: contextlib.ExitStack = undo) -> list[Cell]:
+                stocks = pairs.halves(arena.stock(gpus[0]), arena.stock(gpus[1]), "gpu1")
+                ready = pairs.Pairs(self.device, self.machine(), copy, stocks)
+                undo.callback(ready.close)
+                return ready.cells(self.axes[copy][0], scope.joint)
+
+            yield Group(
+                f"pair {copy}",
+                f"copies beside two engines, {copy}",
+                make,
+                self.weight("pairs", len(pairs.COPIES)),
+                essential=True,
+                at_once=True,
+                samples=(3, scope.others[1]),
+                close=undo.close,
             )
 
     def _ready(

@@ -148,6 +148,8 @@ def copy_stage(
         capacity = table.rate(shape.workers, ring, beside_dma=dma)
         own = table if dma else _without_dma(table, crossing.ram)
         made = _copies(crossing, own, shape.workers, chunk, capacity=capacity, faults=faults)
+        if dma:
+            made = replace(made, several=table.several(shape.workers))
         return replace(made, charges={**made.charges, **reading}) if reading else made
 
     if crossing.pieces:

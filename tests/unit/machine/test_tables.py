@@ -61,6 +61,16 @@ def test_beside_dma_a_factor_applies_that_is_interpolated_over_the_workers() -> 
     assert table().rate(8, 16 * MiB, beside_dma=True) == 32e9
 
 
+def test_several_engines_leave_another_factor() -> None:
+    # Of one engine 0.8 is left with 8 workers, of several 1.2: half as much again. With 4 workers,
+    # half way in logarithms, 0.9 and 1.1.
+    shared = table(beside_dma=(1.0, 0.8), beside_several=(1.0, 1.2))
+    assert shared.several(8) == pytest.approx(1.5)
+    assert shared.several(4) == pytest.approx(1.1 / 0.9)
+    assert shared.several(2) == 1.0
+    assert table(beside_dma=(1.0, 0.8)).several(8) == 1.0
+
+
 def test_slower_divides_every_rate_and_keeps_holes() -> None:
     sparse = table(rates=((None, 4e9), (32e9, 16e9)), per_chunk=1e-5, turn=7e-5)
     assert sparse.rate(2, 16 * MiB) == 4e9  # asked first: nothing derived is carried along
@@ -84,6 +94,7 @@ def test_slower_divides_every_rate_and_keeps_holes() -> None:
         ({"rates": ((None, None), (32e9, 16e9))}, "at least one measured"),
         ({"rates": ((0.0, 4e9), (32e9, 16e9))}, "above 0"),
         ({"beside_dma": (1.0,)}, "one factor for each"),
+        ({"beside_several": (1.0,)}, "beside_several has one factor for each"),
         ({"lead": (1e-3,)}, "one time for each"),
         ({"beside_dma": (1.0, 0.0)}, "greater than 0"),
     ],

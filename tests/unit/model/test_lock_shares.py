@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from planner.engine.execute import execute
 from planner.machine.schema import Machine
 from planner.model.estimate import estimate
 from planner.plan.schema import Plan
@@ -57,6 +58,40 @@ def test_workers_of_several_flows_crowd_at_copies_and_locks() -> None:
     turn = MIB / 20e9
     assert max(_steady(_machine(turn / 10), (4, 4))) == pytest.approx(apart, rel=0.02)
     assert _steady(_machine(turn), (4, 4)) == pytest.approx([apart * 2**0.125] * 2, rel=0.02)
+
+
+def _beside_engines(links: tuple[str, str]) -> list[float]:
+    """Steady seconds of two staged flows of four workers each, on a table of eight by one engine:
+    half of 16 GB/s is left, by several three quarters."""
+    tree = linked_gpus(2).model_dump(mode="json", by_alias=True)
+    rows = {"workers": [4, 8], "rings": ["1MiB"], "rates": [[16e9], [16e9]], "turn": 1e-9}
+    factors = {"beside_dma": [1.0, 0.5], "beside_several": [1.0, 0.75]}
+    tree["nodes"]["host0"]["copy"] = {"memory": rows | factors}
+    flow: dict[str, object] = {
+        "from": "host0",
+        "size": 4000 * MIB,
+        "memory": "pageable",
+        "strategy": "staged",
+    }
+    shape = {"chunk": MIB, "depth": 2, "workers": 4}
+    flows = {
+        name: flow | shape | {"to": f"gpu{link[-1]}", "route": [link]}
+        for name, link in zip("ab", links, strict=True)
+    }
+    plan = Plan.model_validate({"name": "engines", "flows": flows})
+    machine = Machine.model_validate(tree)
+    answer = estimate(plan, machine)
+    played = execute(plan, machine, estimate=answer, backend="null")
+    steady = [flow.steady_s for flow in answer.flows]
+    assert [flow.steady_s for flow in played.flows] == pytest.approx(steady, rel=0.01)
+    return steady
+
+
+def test_several_engines_leave_more_of_the_copies_than_one() -> None:
+    both = 8000 * MIB
+    # Into one GPU 8 GB/s are left, into two 12.
+    assert _beside_engines(("pcie0", "pcie0")) == pytest.approx([both / 8e9] * 2, rel=0.01)
+    assert _beside_engines(("pcie0", "pcie1")) == pytest.approx([both / 12e9] * 2, rel=0.01)
 
 
 @pytest.mark.parametrize("turn", [20e-6, 75e-6, 200e-6])

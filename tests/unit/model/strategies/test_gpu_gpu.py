@@ -61,23 +61,23 @@ def test_through_the_host_pieces_are_packed_on_the_way_in_only() -> None:
 
 
 def test_through_the_host_a_slot_waits_for_its_caller() -> None:
-    # Chunks of 1 MB take each engine 2 + 100 us and 8 us until they count as arrived; then the
-    # caller queues two copies of 10 us each before the slot goes round again: 220 + 20 us.
+    # Chunks of 1 MB take each engine 2 + 100 us, one behind the other; 8 us later the caller sees
+    # it, and queues two copies of 10 us each before the slot goes round again: 204 + 8 + 20 us.
     slow = changed(two_gpus(), {"nodes.host0.issue": 10e-6})
     need = Need("p", "gpu0", "gpu1", 10_000_000, "device", "device", GB, 8)
     (movement,) = by(slow, need, "host_staged", "host_staged").way.movements
     # The second slot's chunk is 102 us behind the first one's on the engines; five rounds.
-    assert movement.seconds(Shape(1_000_000, 2)) == pytest.approx(5 * 240e-6 + 102e-6)
+    assert movement.seconds(Shape(1_000_000, 2)) == pytest.approx(5 * 232e-6 + 102e-6)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 8])
 def test_through_the_host_callers_take_turns(workers: int) -> None:
-    # Eight calls' time of 50 us a chunk, whoever makes them: 200 chunks take 80 ms, and the first
+    # Six calls' time of 50 us a chunk, whoever makes them: 200 chunks take 60 ms, and the first
     # one comes out of its GPU before.
     slow = changed(two_gpus(), {"nodes.host0.issue": 50e-6})
     need = Need("p", "gpu0", "gpu1", 200_000_000, "device", "device", GB, 8)
     (movement,) = by(slow, need, "host_staged", "host_staged").way.movements
-    assert movement.seconds(Shape(1_000_000, 4, workers)) == pytest.approx(80e-3, rel=0.005)
+    assert movement.seconds(Shape(1_000_000, 4, workers)) == pytest.approx(60e-3, rel=0.005)
 
 
 def apart() -> Machine:
