@@ -112,14 +112,17 @@ def shapes(
 
     The largest numbers that are of use (`USUAL`) are run with small chunks too. Their rings stay in
     cache, so they would be what is chosen, were it not for what each chunk costs the interpreter
-    and the driver: their locks are taken in turn (65 us a chunk with twelve workers on one H200),
-    and with few cores a chunk is handed to another thread and back, by one worker, too, which
-    elsewhere never waits for a turn: on two cores chunks of 1 MiB were a tenth slower than
-    predicted without, and chosen for it. Outward, where copies are slower and flatter in the
-    workers, the fewest, a middle number and the most of them will do. Copies that are not `quick`
-    (a file system takes longer than any lock) say nothing of what a chunk costs. Where the C
-    library's threads read `apart`, one thread hands chunks of 2 MiB on about as fast as a link
-    takes them, and only smaller ones show what it needs.
+    and the driver: their locks are taken in turn (65 us a chunk with twelve workers on one H200).
+    The most workers are run with the smallest chunks as well: with twice as large ones copies and
+    link take almost as long as the turns, and a quick calibration that saw none of these had 1 MiB
+    by twelve workers chosen, 1.6 times as slow as 2 MiB by nine. With few cores a chunk is handed
+    to another thread and back, by one worker, too, which elsewhere never waits for a turn: on two
+    cores chunks of 1 MiB were a tenth slower than predicted without, and chosen for it.
+
+    Outward, where copies are slower and flatter in the workers, the fewest, a middle number and the
+    most of them will do. Copies that are not `quick` (a file system takes longer than any lock) say
+    nothing of what a chunk costs. Where the C library's threads read `apart`, one thread hands
+    chunks of 2 MiB on about as fast as a link takes them, and only smaller ones show what it needs.
     """
     chunk = min(CHUNK, max(MIB, size // 16))
     small = max(SMALL, chunk // (4 if apart or max(workers) <= FEW_CORES else 2))
@@ -129,7 +132,10 @@ def shapes(
     found = [Shape(chunk, 2, count) for count in counts]
     if quick and small < chunk:
         least = 1 if max(workers) <= FEW_CORES else 2
-        found += [Shape(small, 2, count) for count in counts if least <= count <= USUAL][-2:]
+        brief = [Shape(small, 2, count) for count in counts if least <= count <= USUAL][-2:]
+        found += brief
+        if brief and small > SMALL:
+            found.append(Shape(SMALL, 2, brief[-1].workers))
     if outward:
         return found
     # With the most workers the locks may set the pace, which one slot or two do not change.

@@ -410,18 +410,20 @@ def test_a_link_is_named_by_its_name_or_its_ends() -> None:
 
 
 def test_only_quick_copies_outward_are_run_with_small_chunks_too() -> None:
-    # The fewest, the middle and the most of six counts; the two largest of them with half chunks.
+    # The fewest, the middle and the most of six counts; the two largest of them with half chunks,
+    # the largest with the smallest, too.
     counts = [1, 2, 4, 8, 12, 16]
     saved = shapes(counts, 1024 * MIB, outward=True, quick=False)
     assert saved == [Shape(4 * MIB, 2, w) for w in (1, 8, 16)]
     out = shapes(counts, 1024 * MIB, outward=True)
-    assert out == [*saved, Shape(2 * MIB, 2, 8), Shape(2 * MIB, 2, 16)]
+    assert out == [*saved, Shape(2 * MIB, 2, 8), Shape(2 * MIB, 2, 16), Shape(MIB, 2, 16)]
 
 
 def test_small_chunks_and_single_slots_are_run_by_as_many_workers_as_rings_have() -> None:
     # 32 cores: no ring needs 24 or 32 workers, and the locks are slower with so many.
     many = shapes([1, 2, 4, 8, 16, 24, 32], 1024 * MIB)
     assert [s.workers for s in many if s.chunk == 2 * MIB] == [8, 16]
+    assert [s.workers for s in many if s.chunk == MIB] == [16]
     assert many[-1] == Shape(4 * MIB, 1, 16)
     some = shapes([1, 2, 4, 8, 12, 16], 1024 * MIB)
     assert [s.workers for s in some if s.chunk == 2 * MIB] == [12, 16]
