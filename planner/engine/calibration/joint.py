@@ -161,15 +161,17 @@ class Pipelines:
         each
             Bytes that each of them moves at the least, as far as the stock goes.
         few
-            Whether a few numbers of workers will do, where copies go outward.
+            Whether a few numbers of workers will do: outward three, inward those that are of use
+            (`USUAL`). More have the share of the most that ran.
         turn
             How many times these pipelines were made ready, this one included.
 
         """
         most = self.stock.size // (SAVED if self.copy == "save" else 1)
         inward = self.copy not in OUTWARD
+        usual = [count for count in workers if count <= USUAL] if few and inward else workers
         planned = shapes(
-            workers,
+            usual,
             most,
             outward=few and not inward,
             quick=self.copy != "save",

@@ -15,7 +15,7 @@ from planner.engine.calibration.copies import Refinement
 from planner.engine.calibration.degraded import link_warning
 from planner.engine.calibration.device import DeviceBench
 from planner.engine.calibration.duplex import interference, shared
-from planner.engine.calibration.joint import Run, runs, shapes
+from planner.engine.calibration.joint import Pipelines, Run, Stock, runs, shapes
 from planner.engine.calibration.noise import Watch
 from planner.engine.calibration.onward import Onward
 from planner.engine.calibration.relink import wanted_link
@@ -435,6 +435,25 @@ def test_small_chunks_and_single_slots_are_run_by_as_many_workers_as_rings_have(
     few = shapes([1, 2], 1024 * MIB)
     assert [s.workers for s in few if s.chunk < 4 * MIB] == [1, 2]
     assert few[-1] == Shape(4 * MIB, 1, 2)
+
+
+def test_a_quick_calibration_runs_no_more_workers_than_rings_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Pipelines, "ready", lambda _self, _one: lambda: 1.0)
+    bench = DeviceBench(HostBackend())
+    try:
+        memory = bench.pageable(MIB)
+        stock = Stock(tmp_path / "unused", memory, memory, tmp_path, 1024 * MIB, memory)
+        pipelines = Pipelines(HostBackend(), load_machine("h200-sxm-1"), "memory", stock)
+        counts = [1, 2, 4, 8, 16, 24, 32]
+        quick = pipelines.cells(counts, 128 * MIB, few=True)
+        full = pipelines.cells(counts, 128 * MIB, few=False)
+    finally:
+        bench.close()
+    # (joint, copy, chunk, depth, workers, ...)
+    assert {cell.key[4] for cell in quick if isinstance(cell.key, tuple)} == {1, 2, 4, 8, 16}
+    assert {cell.key[4] for cell in full if isinstance(cell.key, tuple)} == set(counts)
 
 
 def test_every_run_takes_about_as_long() -> None:
