@@ -58,6 +58,8 @@ class Step:
 CALIBRATE: Final = Step("calibrate", "planner calibrate --full -v -o {machine}", 190, 150, None)
 QUICKLY: Final = Step("calibrate", "planner calibrate -v -o {machine}", 40, 10, None)
 CALIBRATIONS: Final = (CALIBRATE, QUICKLY)
+FULLY: Final = "by: planner calibrate --full"
+"""What a machine file says of a full calibration."""
 _PYTEST: Final = "pytest -v --tb=short -m gpu tests/gpu -p no:cacheprovider -p no:randomly"
 TESTS: Final = Step("tests", _PYTEST, 520, 60, None)
 _FULL: Final = "test_a_full_calibration_has_every_curve_and_takes_less_than_three_minutes"
@@ -126,7 +128,7 @@ class Session:
 
     def run(self, step: Step) -> str:
         """One step; what became of it: "done", or why not."""
-        if step in CALIBRATIONS and self._machine.exists():
+        if step in CALIBRATIONS and self._kept(full=step == CALIBRATE):
             return "done before"
         if "{wheels}" in step.words and self._places["wheels"] is None:
             return "skipped: it needs --wheels"
@@ -141,6 +143,13 @@ class Session:
         if late:
             return f"ended after {seconds:.0f} s"
         return "done" if code == 0 else f"failed with {code} ({time.perf_counter() - begun:.0f} s)"
+
+    def _kept(self, *, full: bool) -> bool:
+        """Whether there is a calibration already, one as good as the step would make."""
+        if not self._machine.exists():
+            return False
+        by = FULLY if full else FULLY.removesuffix(" --full")
+        return by in self._machine.read_text(encoding="utf-8")
 
 
 def _command(words: Sequence[str]) -> list[str]:
@@ -206,14 +215,17 @@ def parse() -> argparse.Namespace:
 def main() -> int:
     """Run the steps and say what became of each."""
     options = parse()
+    if options.machine is not None and "PLANNER_CACHE_DIR" not in os.environ:
+        print("--machine needs PLANNER_CACHE_DIR: both keep the calibration", file=sys.stderr)
+        return 2
     options.results.mkdir(parents=True, exist_ok=True)
     clock, told = Clock(options.seconds), []
     with tempfile.TemporaryDirectory() as own, contextlib.ExitStack() as undo:
         if "PLANNER_CACHE_DIR" not in os.environ:  # no calibration of another day
             os.environ["PLANNER_CACHE_DIR"] = own
             undo.callback(os.environ.pop, "PLANNER_CACHE_DIR")
-        machine = options.machine or Path(own) / "machine.yaml"
-        session = Session(options.results, clock, options.wheels, machine)
+        machine = (options.machine or Path(own) / "machine.yaml").resolve()
+        session = Session(options.results.resolve(), clock, options.wheels, machine)
         for step in SESSIONS[options.session]:
             print(f"== {step.name} ({clock.spent():.0f} s): {step.words}", flush=True)
             told.append(session.run(step))

@@ -26,8 +26,8 @@ class CopyTable(BaseModel):
     larger ring. `per_chunk` is the interpreter's own time for one chunk, `per_piece` that for one
     more piece where scattered pieces are gathered into a chunk, `beside_dma[i]` the
     factor for `workers[i]` while DMA runs (1 where it was not measured): of one engine, which is
-    itself slower beside many workers. `beside_several[i]` is the same where that many work for
-    several engines, so that it is the copies' own. `turn` is what a chunk
+    itself slower beside many workers. `beside_several[i]` is the same where several GPUs read the
+    rings of that many, so that it is the copies' own. `turn` is what a chunk
     holds the locks of interpreter and driver there, hand-over from worker to worker included: no
     chunk takes it where workers meet seldom, and all take it in turn where they crowd.
     `one_slot` is the share of their pace that is left where the copies by a ring of one slot a
@@ -117,7 +117,7 @@ class CopyTable(BaseModel):
         return value
 
     def several(self, workers: int) -> float:
-        """By what factor `workers` copy faster beside several engines than beside one."""
+        """By what factor `workers` copy faster for several GPUs than for one."""
         if self.beside_dma is None or self.beside_several is None:
             return 1.0
         i, u = place(self.workers, workers)

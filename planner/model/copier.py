@@ -1,13 +1,14 @@
 """What copying costs a host's workers when others copy at the same time: caches are shared.
 
-The capacity is that of all workers together on the sum of all their rings. A copy engine is slower
-beside many workers, which looks as if they copied less: sixteen of one load brought 49 GB/s over a
-link of 55, twelve of two loads into a GPU each 62 (two H200s, measured 2026-11-30). So several
-engines leave the copies more. What a copy engine
+The capacity is that of all workers together on the sum of all their rings. What a copy engine
 writes into host memory passes through the last-level cache too and drives the rings out of it: it
 counts like a ring of its size. Beside 800 MB out of an H200 rings were filled at 20 to 31 GB/s by 4
 and 6 workers, as fast as alone into a ring of 1 GiB, and at 29 to 39 without (measured 2026-11-29).
 What an engine reads leaves the cache as it is.
+
+A copy engine is slower beside many workers, which looks as if they copied less: sixteen of one load
+brought 49 GB/s over a link of 55, twelve of two loads into a GPU each 62 (two H200s, measured
+2026-11-30). So workers whose rings several GPUs read have a capacity of their own.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Copier:
         self.movement, self.shape, self.resource = movement, shape, resource
         self.times = times
         self.own = self.charge(shape.workers, shape.ring)
-        self.engines = frozenset(_beside_pool(movement.stages(shape)))
+        self.gpus = frozenset(_reading(movement, movement.stages(shape)))
         self._known: dict[tuple[int, int, bool], tuple[float, float]] = {}
 
     @property
@@ -87,7 +88,7 @@ class Copier:
     def charge(self, workers: int, ring: int, *, several: bool = False) -> float:
         """Seconds of the host's copying per byte if all had these workers and this ring.
 
-        With `several` they work for more than one engine.
+        With `several` more than one GPU reads the rings.
         """
         chunk = max(1, ring // (workers * self.shape.depth))
         probe = Shape(chunk, self.shape.depth, workers)
@@ -116,7 +117,7 @@ class Copier:
     def among(self, workers: int, ring: int, *, several: bool) -> tuple[float, float]:
         """Factor of the charge, and seconds per byte of its own workers, among all these.
 
-        `several` says whether they work for more than one engine.
+        `several` says whether more than one GPU reads the rings.
         """
         if (workers, ring) == (self.shape.workers, self.shape.ring):
             return 1.0, self.own
@@ -127,11 +128,14 @@ class Copier:
         return self._known[key]
 
 
-def _beside_pool(stages: Sequence[Stage]) -> Iterator[str]:
-    """The engines at the rings that workers fill or empty."""
+def _reading(movement: Movement, stages: Sequence[Stage]) -> Iterator[str]:
+    """The GPUs that read the rings which workers fill: what goes outward was never run together."""
+    ends = {crossing.resource: crossing.end for crossing in movement.crossings}
+    nodes = movement.crossings[0].machine.nodes
     for one, other in pairwise(stages):
-        if {one.kind, other.kind} == {"pool", "engine"}:
-            yield one.resource if one.kind == "engine" else other.resource
+        gpu = ends.get(other.resource, "")
+        if one.kind == "pool" and other.kind == "engine" and isinstance(nodes.get(gpu), Hbm):
+            yield gpu
 
 
 class Stream(Copier):

@@ -21,6 +21,9 @@ from planner.model.strategies.base import Reading
 from planner.model.strategies.servers import DISPATCH
 
 MIB = 1 << 20
+ALIKE = 0.15
+"""Share by which what two links of a port keep may differ if they are to weigh alike: two
+measurements of the same kind of link differed by 5 and by 9 % (two H200s, 2026-11-30)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,36 +185,48 @@ def engine_weight(machine: Machine, resource: str) -> float:
     While both run, x = B - m x' and x' = B' - m' x, so x = (B - m B') / (1 - m m'). Weights in that
     proportion let both directions fill at one level, as two engines do: neither is held by what it
     takes from the other. The faster one counts 1. What crosses over other links of a port takes in
-    the same way.
+    the same way. Links of a port that are as fast weigh alike, whatever measuring each says of it:
+    none goes before another there, and of two equal flows none was faster (two H200s, 2026-11-30).
     """
     name, _, way = resource.rpartition(".")
-    rooms = [_room(machine, link, way) for link in _alike(machine, name)]
-    if not rooms or min(min(room) for room in rooms) <= 0.0:
+    mine = _room(machine, name, way) if name in machine.links else None
+    if mine is None or min(mine) <= 0.0:
         return 1.0  # more than all of it taken: they take turns
+    rooms = [mine, *(room for room in _beside(machine, name, way) if _alike(mine, room))]
     own, other = (sum(room[side] for room in rooms) for side in (0, 1))
     return own / max(own, other)
 
 
-def _room(machine: Machine, name: str, way: str) -> tuple[float, float]:
-    """Bytes/s that a direction of a link keeps beside all that takes from it, and the opposite."""
+def _room(machine: Machine, name: str, way: str) -> tuple[float, float] | None:
+    """Bytes/s that a direction of a link keeps beside all that takes from it, and the opposite.
+
+    `None` where the link has one direction only.
+    """
     wire = machine.links[name]
     if wire.forward is None or wire.backward is None:
-        return 0.0, 0.0
+        return None
     one, two = wire.forward, wire.backward
     ahead = one.rate - one.against * two.rate - _crossing(machine, name, wire.ends[0]) * one.rate
     back = two.rate - two.against * one.rate - _crossing(machine, name, wire.ends[1]) * two.rate
     return (ahead, back) if way == "forward" else (back, ahead)
 
 
-def _alike(machine: Machine, name: str) -> list[str]:
-    """The link and those that share a port with it: at the port none goes before another."""
-    wire = machine.links.get(name)
-    if wire is None:
-        return []
-    found = [name]
-    for port in wire.ports or ():
-        found += [] if port is None else _others(machine, port, name)
-    return found
+def _beside(machine: Machine, name: str, way: str) -> Iterator[tuple[float, float]]:
+    """The room of each link that shares a port with this one, in the same direction at the port."""
+    at: dict[str, bool] = {}
+    for near, port in enumerate(machine.links[name].ports or ()):
+        for other in [] if port is None else _others(machine, port, name):
+            at[other] = (machine.links[other].ports or ()).index(port) == near
+    opposite = {"forward": "backward", "backward": "forward"}
+    for other, same in at.items():
+        room = _room(machine, other, way if same else opposite[way])
+        if room is not None and min(room) > 0.0:
+            yield room
+
+
+def _alike(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether two links differ by no more than measuring the same wire twice does."""
+    return all(abs(a - b) <= ALIKE * max(a, b) for a, b in zip(one, other, strict=True))
 
 
 def _at_ports(machine: Machine, link: str, start: str) -> Iterator[tuple[str, Port, bool]]:

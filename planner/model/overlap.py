@@ -134,10 +134,9 @@ def _together(active: Mapping[Key, Copier]) -> dict[Key, tuple[float, float, flo
     ring = sum(c.times * c.ring for c in active.values())
     copying = [c for c in active.values() if c.workers]
     crowd = sum(c.times for c in copying) > 1
-    # Equal movements that one stands for go to engines of their own, one each.
-    several = len(frozenset().union(*(c.engines for c in copying))) > 1 or (
-        max((c.times for c in copying), default=1) > 1
-    )
+    # Equal movements that one stands for go to GPUs of their own, one each.
+    read = [(c, c.times) for c in copying if c.gpus]
+    several = len({gpu for c, _ in read for gpu in c.gpus}) > 1 or any(n > 1 for _, n in read)
     found = {}
     for key, copier in active.items():
         factor, own = copier.among(workers, ring, several=several)

@@ -40,7 +40,7 @@ class Stage:
     of the workers of a ring, `waking` what a run by them takes until all are at their pace, `None`
     where that was not measured with an engine. `moved` is how many bytes cross its wire for each
     of the flow: fewer where a GPU touches only a part in place. `several` is by what factor the
-    workers of a `pool` copy faster where they work for several engines.
+    workers of a `pool` copy faster where several GPUs read their rings.
     """
 
     resource: str

@@ -71,7 +71,7 @@ _MACHINE: Final[dict[str, tuple[str, Any]]] = {
     "*.rings": ("Ring sizes in bytes that were measured", ["8MiB", "64MiB"]),
     "*.rates": ("Bytes/s of all workers together: a row for each number of workers", [["6GB/s"]]),
     "*.beside_dma": ("Share of the rate that is left while copy engines are at work", [0.9]),
-    "*.beside_several": ("The same, where the workers work for several copy engines", [0.95]),
+    "*.beside_several": ("The same, where several GPUs read their rings", [0.95]),
     "Ram.lead": ("Seconds that each further worker adds to a run without copy engines", "100us"),
     "Ram.turn": ("Seconds that a chunk holds the interpreter's lock without copy engines", "15us"),
     "*.turn": ("Seconds that a chunk holds the locks beside copy engines, in turn", "70us"),

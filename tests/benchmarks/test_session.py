@@ -95,9 +95,25 @@ def test_what_cannot_be_done_is_skipped(tmp_path: Path) -> None:
 
 def test_a_calibration_that_is_kept_is_not_made_again(tmp_path: Path) -> None:
     own = session_of(tmp_path, 50.0)
-    (tmp_path / "machine.yaml").write_text("machine: kept\n")
+    kept = tmp_path / "machine.yaml"
+    kept.write_text("    by: planner calibrate --full\n", encoding="utf-8")
     assert own.run(session.CALIBRATE) == "done before"
+    assert own.run(session.QUICKLY) == "done before"
+    # A quick one is not what a session wants that begins with a full one.
+    kept.write_text("    by: planner calibrate\n", encoding="utf-8")
+    assert own.run(session.QUICKLY) == "done before"
+    assert re.fullmatch(r"skipped: 50 s left, it takes 150", own.run(session.CALIBRATE))
     assert not (tmp_path / "calibrate.log").exists()
+
+
+def test_a_calibration_is_kept_in_both_places_or_in_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("PLANNER_CACHE_DIR", raising=False)
+    words = ["calibrate", "--results", str(tmp_path), "--machine", str(tmp_path / "m.yaml")]
+    monkeypatch.setattr(sys, "argv", ["session.py", *words])
+    assert session.main() == 2
+    assert capsys.readouterr().err.startswith("--machine needs PLANNER_CACHE_DIR")
 
 
 @pytest.mark.parametrize("words", STEPS)

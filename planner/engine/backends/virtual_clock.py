@@ -20,11 +20,11 @@ NOBODY: Final[Mapping[str, Copier]] = {}
 
 @dataclass(slots=True)
 class _Copying:
-    """Workers and bytes of the rings of all that copy on a host now, and workers by engine."""
+    """Workers and bytes of the rings of all that copy on a host now; workers by reading GPU."""
 
     workers: int = 0
     ring: int = 0
-    engines: Counter[str] = field(default_factory=Counter)
+    gpus: Counter[str] = field(default_factory=Counter)
 
 
 class VirtualClock:
@@ -68,8 +68,8 @@ class VirtualClock:
         totals = self._copying[copier.resource]
         totals.workers += turn * copier.workers
         totals.ring += turn * copier.ring
-        for engine in copier.engines:
-            totals.engines[engine] += turn * copier.workers
+        for gpu in copier.gpus:
+            totals.gpus[gpu] += turn * copier.workers
 
     def serve(self, queue: str, at: float, stage: Stage, length: int) -> tuple[float, float]:
         """Queue `length` bytes for an engine at `at`; returns when the service starts and ends."""
@@ -96,7 +96,7 @@ class VirtualClock:
         alone, charges = stage.seconds(length), stage.charges
         for name in copiers.keys() & charges.keys():
             all_of, copier = self._copying[name], copiers[name]
-            several = sum(count > 0 for count in all_of.engines.values()) > 1
+            several = sum(count > 0 for count in all_of.gpus.values()) > 1
             factor, own = copier.among(all_of.workers, all_of.ring, several=several)
             crowding = copier.crowding(factor) if all_of.workers > copier.workers else 1.0
             if factor != 1.0 or own != copier.own or crowding != 1.0:

@@ -323,7 +323,7 @@ def _with_one_slot(machine: Machine, joint: Joint, table: CopyTable) -> CopyTabl
     """The table with what a ring of one slot a worker loses."""
     if joint.copy == READ_APART and joint.shape.workers >= FEWEST:
         late = _idle(machine, joint, table, "late", LATE_MOST)
-        return table.model_copy(update={"one_slot": 1.0, "late": late})
+        return table.model_copy(update={"late": late})
     return table.model_copy(update={"one_slot": _one_slot(machine, joint, table), "late": 0.0})
 
 

@@ -108,7 +108,7 @@ def shapes(
     quick: bool = True,
     apart: bool = False,
 ) -> list[Shape]:
-    """Two slots each for every number of workers, and one slot each for one of the largest.
+    """Two slots each for every number of workers, and one slot each for one of them.
 
     The largest numbers that are of use (`USUAL`) are run with small chunks too. Their rings stay in
     cache, so they would be what is chosen, were it not for what each chunk costs the interpreter

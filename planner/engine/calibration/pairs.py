@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from threading import Barrier
+from threading import Barrier, BrokenBarrierError
 from typing import Final
 
 from planner.engine.awake import Waker
@@ -25,10 +25,8 @@ PAIR: Final = "pair"
 """First part of the key of such a run; its bytes are those of both."""
 COPIES: Final[tuple[CopyName, ...]] = ("file", "memory")
 """Copies that are run: those towards the GPUs."""
-FEWEST: Final = 4
+LEAST_EACH: Final = 4
 """Workers of each at the least: fewer never meet."""
-READY_S: Final = 60.0
-"""Seconds in which the other thread has begun, or has failed."""
 
 
 def counts(workers: Sequence[int]) -> list[int]:
@@ -38,7 +36,7 @@ def counts(workers: Sequence[int]) -> list[int]:
     ([4, 8, 12, 16], [1])
     """
     halves = [count // 2 for count in workers if count % 2 == 0]
-    return [half for half in halves if half >= FEWEST] or halves[-1:]
+    return [half for half in halves if half >= LEAST_EACH] or halves[-1:]
 
 
 class Pairs:
@@ -78,26 +76,33 @@ class Pairs:
             one.close()
 
     def _ready(self, one: Run) -> Callable[[], float]:
-        first, second = (pipelines.prepared(one) for pipelines in self._each)
+        pipelines = [each.prepared(one) for each in self._each]
         waker = Waker(self._backend)
         self._each[0].undo.callback(waker.close)
 
         def go() -> float:
             both = Barrier(2)
 
-            def beside() -> Moved:
-                self._backend.attach(self._gpus[1])
-                both.wait(READY_S)
-                return second.run()
+            def turn(k: int) -> Moved:
+                try:
+                    self._backend.attach(self._gpus[k])  # waking the engines has left another one
+                    both.wait()
+                except BaseException:
+                    both.abort()
+                    raise
+                return pipelines[k].run()
 
             with ThreadPoolExecutor(1, "calibration") as pool:
-                other = pool.submit(beside)
-                both.wait(READY_S)
-                moved = first.run(), other.result()
+                other = pool.submit(turn, 1)
+                try:
+                    moved = turn(0), other.result()
+                except BrokenBarrierError:
+                    other.result()  # why it did not come
+                    raise
             return max(m.end for m in moved) - min(m.start for m in moved)
 
         def once() -> float:
-            engines = [*first.engines(), *second.engines()]
+            engines = [engine for each in pipelines for engine in each.engines()]
             return after_pause(self._backend, self._gpus[0], go, lambda: waker(engines))
 
         once()

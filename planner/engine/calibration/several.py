@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.engine.calibration.coupling import LINK, MOST, Joint, movement, table_of, with_table
+from planner.engine.calibration.coupling import (
+    LEAST,
+    LINK,
+    MOST,
+    Joint,
+    movement,
+    table_of,
+    with_table,
+)
 from planner.machine.schema import CopyName, Machine
 from planner.machine.tables import CopyTable
 from planner.model.copier import CROWD, Copier
@@ -62,7 +70,9 @@ def _share(machine: Machine, pair: Joint) -> float:
     if seconds <= max(alone, pair.size * _uplink(machine)) * (1 + LINK):
         return max(one, min(MOST, proved))
     left: float = seconds**CROWD - turns**CROWD
-    return max(proved, min(MOST, bare / left ** (1 / CROWD))) if left > 0 else max(one, proved)
+    return (
+        max(LEAST, proved, min(MOST, bare / left ** (1 / CROWD))) if left > 0 else max(one, proved)
+    )
 
 
 def _uplink(machine: Machine) -> float:

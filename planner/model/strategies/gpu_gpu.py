@@ -11,11 +11,12 @@ from planner.model.stage import Stage
 from planner.model.strategies.base import Crossing, Shape, Strategy, nothing
 from planner.model.strategies.servers import dispatcher, dma, without_pieces
 
-RELAYED: Final = 6
+RELAYED: Final = 7
 """Calls' worth of time that a relayed chunk takes under the locks: two copies, their events and
-waits, and the bytecode between. Chunks of 1 MiB came every 36 us at the most where a call takes 4.9
-us, and the round trips of their two slots alone take that long; chunks of 256 KiB every 36 to 45 us
-where it takes 6.0 (two H200s each, measured 2026-11-30)."""
+waits, and the bytecode between. Chunks of 256 KiB and of 1 MiB came every 33 to 35 us by one worker
+and by two where a call takes 3.7 us, every 36 at the most where it takes 4.9 (which the round trips
+of two slots take, too), and every 36 to 45 us where it takes 6.0 (two H200s each, measured
+2026-11-30)."""
 
 
 def _no_peer(crossing: Crossing) -> str | None:

@@ -13,6 +13,7 @@ from planner.model.stage import Costs, Stage, Turns
 from planner.model.strategies.base import RINGS, Crossing, Shape, step, steps
 from planner.model.strategies.faults import fault_charges, fault_time
 from planner.model.strategies.remembered import Remembered
+from planner.native import native
 from planner.results import Cause, SetupStep
 
 CROWD: Final = 4.0
@@ -156,7 +157,8 @@ def copy_stage(
         return make()
     emulated = crossing.machine.emulated
     shared = tuple(reading.items())
-    figures = (crossing.host, shape, chunk, ring, dma, faults, shared, emulated, crossing.turns)
+    more = (faults, shared, emulated, crossing.turns, crossing.cores)
+    figures = (crossing.host, shape, chunk, ring, dma, *more)
     return _pools.stage(figures, (table, crossing.machine.nodes), make)
 
 
@@ -213,7 +215,9 @@ def _copies(
     charges = {resource: 1 / capacity}
     if longest or gather:
         charges[dispatcher(crossing)] = turn(chunk) / chunk
-    turns = Turns(alone, turn, table.one_slot, table.late)
+    # Only who hands on what others read has to see to a slot; workers go on with their own.
+    apart = table.late > 0 and native(workers, chunk, crossing.cores)
+    turns = Turns(alone, turn, table.one_slot, table.late if apart else 0.0)
     return Stage(
         resource,
         "pool",

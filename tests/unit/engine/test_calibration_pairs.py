@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Barrier
+from time import monotonic
 
 import pytest
 
+from planner.engine.awake import Waker
 from planner.engine.backends.host import HostBackend
 from planner.engine.calibration import pairs
 from planner.engine.calibration.coupling import Joint, table_of, with_table
-from planner.engine.calibration.device import DeviceBench
+from planner.engine.calibration.device import DeviceBench, Memory
 from planner.engine.calibration.joint import Stock, joints
 from planner.engine.calibration.several import beside_several
-from planner.machine.schema import Machine
+from planner.engine.transfer import Moved, Transfer
+from planner.machine.schema import CopyName, Machine
 from planner.machine.tables import CopyTable
 from planner.model.estimate import estimate
 from planner.model.strategies import Shape
@@ -111,30 +120,81 @@ def test_two_flows_come_out_as_the_pair_did() -> None:
     assert again.seconds == pytest.approx(pair.seconds, rel=0.01)
 
 
-def test_pairs_run_at_once_into_two_gpus(tmp_path: Path) -> None:
+@contextmanager
+def _ready(folder: Path, copy: CopyName) -> Iterator[tuple[pairs.Pairs, list[Memory]]]:
+    """Pairs of pipelines on two emulated GPUs, and the GPUs' memory."""
     backend = HostBackend()
     bench = DeviceBench(backend)
+    file = folder / "cached"
+    file.write_bytes(os.urandom(32 * MIB))
     try:
         host, through = bench.pageable(32 * MIB), bench.pinned(32 * MIB)
-        stocks = [
-            Stock(tmp_path / "unused", host, bench.device(k, 32 * MIB), tmp_path, 32 * MIB, through)
-            for k in (0, 1)
-        ]
-        both = pairs.halves(stocks[0], stocks[1], "gpu1")
+        devices = [bench.device(k, 32 * MIB) for k in (0, 1)]
+        one, other = (Stock(file, host, device, folder, 32 * MIB, through) for device in devices)
+        both = pairs.halves(one, other, "gpu1")
         assert [(s.size, s.offset, s.node) for s in both] == [
             (16 * MIB, 0, "gpu0"),
             (16 * MIB, 16 * MIB, "gpu1"),
         ]
-        ready = pairs.Pairs(backend, linked_gpus(2), "memory", both)
-        found = ready.cells([1, 2], MIB)
-        # One worker each of the two that the table has a row for; chunks of 1 MiB, 16 MiB in all
-        # of one pass, of which each goes once.
-        assert [cell.key for cell in found] == [("pair", "memory", MIB, 2, 1, 8 * MIB)]
-        assert found[0].take() > 0
-        (joint,) = joints(found, pairs.PAIR)
-        assert (joint.copy, joint.shape, joint.size) == ("memory", Shape(MIB, 2, 1), 8 * MIB)
-        assert joints(found) == []
-        ready.close()
+        ready = pairs.Pairs(backend, linked_gpus(2), copy, both)
+        try:
+            yield ready, devices
+        finally:
+            ready.close()
     finally:
         bench.close()
         backend.close()
+
+
+@pytest.mark.parametrize("copy", pairs.COPIES)
+def test_two_pipelines_run_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copy: CopyName
+) -> None:
+    met, real = Barrier(2), Transfer.run
+
+    def run(transfer: Transfer) -> Moved:
+        met.wait(30)  # one behind the other would never meet
+        return real(transfer)
+
+    monkeypatch.setattr(Transfer, "run", run)
+    with _ready(tmp_path, copy) as (ready, _):
+        found = ready.cells([1, 2], MIB)
+        # One worker each of the two that the table has a row for; four chunks of 1 MiB each.
+        assert [cell.key for cell in found] == [("pair", copy, MIB, 2, 1, 8 * MIB)]
+        assert found[0].take() > 0
+        (joint,) = joints(found, pairs.PAIR)
+        assert (joint.copy, joint.shape, joint.size) == (copy, Shape(MIB, 2, 1), 8 * MIB)
+        assert joints(found) == []
+
+
+def test_the_two_of_a_file_read_a_half_each(tmp_path: Path) -> None:
+    with _ready(tmp_path, "file") as (ready, devices):
+        ready.cells([1, 2], MIB)
+        file = (tmp_path / "cached").read_bytes()
+        for device, start in zip(devices, (0, 16 * MIB), strict=True):
+            there = ctypes.string_at(device.address, 4 * MIB)
+            assert there == file[start : start + 4 * MIB]
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_what_keeps_one_from_beginning_is_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    before = threading.active_count()
+    with _ready(tmp_path, "memory") as (ready, _):
+        cell = ready.cells([1, 2], MIB)[0]
+        real = HostBackend.attach
+
+        def attach(backend: HostBackend, gpu: int) -> None:
+            # Only at the start: the threads of the pipelines are attached already.
+            if gpu == failing:
+                raise RuntimeError(f"gpu{gpu} is lost")
+            real(backend, gpu)
+
+        monkeypatch.setattr(HostBackend, "attach", attach)
+        monkeypatch.setattr(Waker, "__call__", lambda *_args: None)
+        begun = monotonic()
+        with pytest.raises(RuntimeError, match=f"gpu{failing} is lost"):
+            cell.take()
+        assert monotonic() - begun < 10
+    assert threading.active_count() == before

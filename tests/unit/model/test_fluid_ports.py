@@ -28,7 +28,7 @@ def _steady(machine: Machine, *ways: tuple[str, str]) -> list[float]:
             "size": 10 * GB,
             "memory": "pinned",
             "strategy": "pinned",
-            "route": [start, end],
+            "route": [f"pcie{(start + end).replace('host0', '')[-1]}"],
         }
         for k, (start, end) in enumerate(ways)
     }
@@ -75,3 +75,49 @@ def test_a_port_carries_what_a_gpu_touches_and_no_more() -> None:
     }
     answer = estimate(Plan.model_validate({"name": "part", "flows": {"f": flow}}), machine)
     assert answer.flows[0].steady_s == pytest.approx(0.1, rel=1e-3)
+
+
+def _uneven(*, reversed_link: bool = False) -> Machine:
+    """Two links of 10 GB/s on an uplink of 16: coming bytes take 0.2 and 0.25 of what goes."""
+    tree = _machine(forward=16e9).model_dump(mode="json", by_alias=True)
+    for name, against in (("pcie0", 0.2), ("pcie1", 0.25)):
+        tree["links"][name]["forward"]["against"] = against
+    if reversed_link:
+        link = tree["links"]["pcie1"]
+        link["ends"], link["ports"] = link["ends"][::-1], link["ports"][::-1]
+        link["forward"], link["backward"] = link["backward"], link["forward"]
+    return Machine.model_validate(tree)
+
+
+def test_equal_flows_share_an_uplink_equally_whatever_was_measured_of_their_links() -> None:
+    # 8 GB/s each; a weight of 0.8 beside 0.75 would let the first one end before.
+    assert _steady(_uneven(), ("host0", "gpu0"), ("host0", "gpu1")) == pytest.approx(
+        [1.25, 1.25], rel=1e-3
+    )
+
+
+def test_both_directions_of_a_link_still_fill_at_once() -> None:
+    # Out at 10 GB/s, in at 8 until then and at 10 for the last 2 GB.
+    into, out = _steady(_uneven(), ("host0", "gpu0"), ("gpu0", "host0"))
+    assert out == pytest.approx(1.0, rel=0.03)
+    assert into == pytest.approx(1.2, rel=0.03)
+
+
+def test_it_does_not_matter_which_way_a_link_is_written() -> None:
+    ways = [("host0", "gpu0"), ("gpu0", "host0"), ("host0", "gpu1"), ("gpu1", "host0")]
+    plain = _steady(_uneven(), *ways)
+    assert _steady(_uneven(reversed_link=True), *ways) == pytest.approx(plain, rel=1e-6)
+
+
+def test_links_that_are_not_alike_keep_the_weights_of_their_own() -> None:
+    # One loses a tenth to what comes, the other a half: that is no matter of measuring.
+    tree = _machine(forward=30e9).model_dump(mode="json", by_alias=True)
+    for name, against in (("pcie0", 0.1), ("pcie1", 0.5)):
+        tree["links"][name]["forward"]["against"] = against
+    machine = Machine.model_validate(tree)
+    into, out, second, back = _steady(
+        machine, ("host0", "gpu0"), ("gpu0", "host0"), ("host0", "gpu1"), ("gpu1", "host0")
+    )
+    # Each link by itself: out at 10 GB/s, in at 9 and at 5 meanwhile.
+    assert [out, back] == pytest.approx([1.0, 1.0], rel=1e-3)
+    assert [into, second] == pytest.approx([1.1, 1.5], rel=1e-3)

@@ -139,3 +139,21 @@ def test_stores_go_round_in_the_ring_or_through_the_whole_buffer(
     before: Kind, bytes_round: int
 ) -> None:
     assert ring_of(crossing(before), Shape(8 * MIB, 2, 4)) == bytes_round
+
+
+@pytest.mark.parametrize(
+    ("workers", "chunk", "cores", "idle"),
+    [
+        (8, 4 * MIB, 32, 0.25e-3),
+        (2, 4 * MIB, 32, 0.0),  # so few copy for themselves
+        (4, 4 * MIB, 4, 0.0),  # nobody is left to hand on
+        (8, 64 << 10, 32, 0.0),  # and chunks so small are read by whoever issues them
+    ],
+)
+def test_a_slot_stands_idle_only_where_another_thread_hands_it_on(
+    workers: int, chunk: int, cores: int, idle: float
+) -> None:
+    late = table().model_copy(update={"late": 0.25e-3})
+    stage = copy_stage(crossing(cores=cores), late, Shape(chunk, 1, workers), MIB, dma=True)
+    assert stage.turns is not None
+    assert stage.turns.late == idle
