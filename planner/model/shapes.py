@@ -178,18 +178,22 @@ def _free(_shape: Shape) -> float:
 def _once(movement: Movement, repeat: int) -> Callable[[Shape], float] | None:
     """Seconds of setup that a ring of some shape costs each repeat; `None` where it costs nothing.
 
-    Where many workers copy, touching and registering cost the ring's bytes. Of the few shapes of
-    engines alone all is counted: two threads touch a ring in half the time that one takes.
+    Touching and registering cost the ring's bytes, and many workers touch them faster than one: for
+    each number of workers it is a line.
     """
     if not movement.has_ring:
         return None
-    big, none = (_setup(movement, Shape(ring)) for ring in (_SAMPLE, 0))
-    if big == none:
-        return None
-    each = (big - none) / _SAMPLE / repeat
-    if movement.has_pool:
-        return lambda shape: each * shape.ring
-    return lambda shape: _setup(movement, shape) / repeat
+    lines: dict[int, tuple[float, float]] = {}
+
+    def cost(shape: Shape) -> float:
+        if shape.workers not in lines:
+            chunk = _SAMPLE // shape.workers
+            big, none = (_setup(movement, Shape(size, 1, shape.workers)) for size in (chunk, 0))
+            lines[shape.workers] = none, (big - none) / (chunk * shape.workers)
+        start, each = lines[shape.workers]
+        return (start + each * shape.ring) / repeat
+
+    return cost
 
 
 def _setup(movement: Movement, shape: Shape) -> float:
