@@ -92,7 +92,9 @@ class InPlace:
         if not buffer.managed:
             buffer = self._managed_copy(transfer, target.gpu, buffer, steps)
         elif hop.strategy == "managed_host":
+            start = perf_counter()
             self.backend.keep_on_host(buffer, target.gpu)
+            steps.append(_step("map the managed memory", perf_counter() - start, buffer.size))
         self.made.append(buffer)
         if hop.strategy == "prefetch" and target.buffer is None:
             target.add(self.backend.seen_by(target.gpu, buffer))

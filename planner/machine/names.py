@@ -15,6 +15,7 @@ COSTS: Final = (
     "register_memory",
     "managed_touch",
     "managed_fill",
+    "managed_map",
 )
 """Curves of host memory that say what making bytes ready costs."""
 

@@ -147,8 +147,9 @@ class Ram(_Strict):
     `register_ahead` is the curve of registering one chunk of a cached file's mapping while others
     are copied, `register_helped` the same where a second thread has brought the mapping's pages in,
     `register_memory` that of memory which was touched before. `managed_touch` is making managed
-    memory and touching it, `managed_fill` copying ordinary memory into it. `issue` is what one call
-    of the driver costs its caller, `turn` what a chunk holds the interpreter's lock where no copy
+    memory and touching it, `managed_fill` copying ordinary memory into it, `managed_map` mapping
+    touched managed memory for a GPU that is to read it on the host. `issue` is what one call of the
+    driver costs its caller, `turn` what a chunk holds the interpreter's lock where no copy
     engine is at work, hand-over from worker to worker included, and `lead` what each worker after
     the first then adds to a run until all are at it (`wake` of the setup unless known).
     `write_combined` tells whether the CPU's stores to write-combined memory really pass by its
@@ -169,6 +170,7 @@ class Ram(_Strict):
     register_memory: Curve | None = None
     managed_touch: Curve | None = None
     managed_fill: Curve | None = None
+    managed_map: Curve | None = None
     issue: Seconds = Field(default=0.0, ge=0)
     turn: Seconds | None = None
     lead: Seconds | None = None

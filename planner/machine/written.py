@@ -63,6 +63,7 @@ _PARTS: Final[dict[str, type[BaseModel]]] = {
     "register_memory": Curve,
     "managed_touch": Curve,
     "managed_fill": Curve,
+    "managed_map": Curve,
 }
 
 

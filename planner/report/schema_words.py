@@ -147,6 +147,7 @@ _MACHINE: Final[dict[str, tuple[str, Any]]] = {
     "*.register_helped": ("The same with a second thread's help", {"latency": "50us"}),
     "*.managed_touch": ("Making managed memory and touching it", {"latency": "3ms"}),
     "*.managed_fill": ("Copying ordinary memory into managed memory", {"latency": "1ms"}),
+    "*.managed_map": ("Mapping managed memory for a GPU that reads it there", {"latency": "1ms"}),
     "*.register_memory": ("Registering a chunk of memory while others move", {"latency": "50us"}),
     "*.write_combined": ("Whether stores to such memory really pass by the cache", True),
     "*.memlock": ("Bytes that RDMA may register", "64GiB"),

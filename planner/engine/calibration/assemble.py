@@ -202,6 +202,7 @@ def _host(found: Found) -> Ram:
         register_memory=ahead.begun("register_memory", found.cells, copies),
         managed_touch=curve_of("managed_touch", found.cells),
         managed_fill=curve_of("managed_fill", found.cells),
+        managed_map=curve_of("managed_map", found.cells),
         write_combined=None if combined is None else combined < in_place.COMBINED,
     )
 

@@ -92,7 +92,10 @@ class Managed:
         return buffer
 
     def _made(self, sizes: Sequence[int]) -> Iterator[Cell]:
-        """What a flow pays whose bytes lie in ordinary memory: managed memory made, then filled."""
+        """What a flow pays once: making and filling managed memory, or mapping what there is.
+
+        It fills it from ordinary memory, and maps for the GPU what is to stay on the host.
+        """
 
         def touched(size: int) -> float:
             made: list[HostBuffer] = []
@@ -111,6 +114,14 @@ class Managed:
                 source.close()
                 buffer.close()
 
+        def mapped(size: int) -> float:
+            buffer = self._buffer(size)
+            try:
+                return timed(lambda: self.backend.keep_on_host(buffer, self.gpu))
+            finally:
+                buffer.close()
+
         for size in sizes:
+            yield Cell(("managed_map", "alone", size), partial(mapped, size), THREADS)
             yield Cell(("managed_touch", "alone", size), partial(touched, size), THREADS)
             yield Cell(("managed_fill", "alone", size), partial(filled, size), THREADS)

@@ -121,6 +121,14 @@ def _no_managed_host(crossing: Crossing) -> str | None:
     return not_asked(crossing, "managed_host") or _no_reads(crossing)
 
 
+def _kept_on_host(crossing: Crossing, shape: Shape) -> tuple[SetupStep, ...]:
+    """What is managed and touched is mapped for the GPU: page by page, 30 ms a GB on one H200."""
+    curve = crossing.ram.managed_map
+    if crossing.before != "managed" or curve is None:
+        return copy_into_managed(crossing, shape)
+    return steps(step("map the managed memory", crossing.size, None, curve.seconds(crossing.size)))
+
+
 MANAGED_HOST = Strategy(
     "managed_host",
     UP,
@@ -128,7 +136,7 @@ MANAGED_HOST = Strategy(
     kinds("device"),
     _no_managed_host,
     _stages,
-    copy_into_managed,
+    _kept_on_host,
     single=True,
     in_place=True,
     resides=False,

@@ -108,7 +108,7 @@ def test_the_probes_on_an_emulated_gpu(tmp_path: Path) -> None:
         for name in (*faults, *moves):
             assert {key[2] for key in cells if key[:2] == (name, "alone")} == {4 * MIB, 16 * MIB}  # type: ignore[index]
             assert ("idle", name, 4 * MIB) in cells
-        for name in ("managed_touch", "managed_fill"):
+        for name in ("managed_touch", "managed_fill", "managed_map"):
             assert (name, "alone", 16 * MIB) in cells
         assert {key[2] for key in cells if key[0] == "h2d0_strided"} == set(STRIDES)  # type: ignore[index]
         # Emulated write-combined memory is ordinary memory, and that shows.

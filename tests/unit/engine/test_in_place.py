@@ -127,6 +127,10 @@ def test_what_is_paid_once_has_the_steps_of_the_model() -> None:
     names = [step.name for step in run_way("faults in", MIB, every_way()).flows[0].setup]
     assert names[:3] == ["start the workers", "touch the managed buffer", "copy into it"]
     assert names[3:] == ["open the lanes", READY]
+    # What is managed already is mapped for the GPU where it lies.
+    names = [step.name for step in run_way("managed on host in", MIB, every_way()).flows[0].setup]
+    assert "map the managed memory" in names
+    assert "touch the managed buffer" not in names
     names = [step.name for step in run_way("zero-copy in", MIB, every_way()).flows[0].setup]
     assert names[:2] == ["start the workers", "register the buffer"]
     assert names[2:] == ["open the lanes", READY, "unregister the buffer"]
