@@ -65,7 +65,7 @@ def _section(name: str, result: Result) -> str:
         if part
     )
     lines = [
-        f"## {result.get('machine', name)}",
+        f"## {name.removeprefix('accuracy-').removesuffix('.json')}",
         "",
         f"{about}; {result['date'][:10]}; `{result['command']}`.{emulated}",
         "",

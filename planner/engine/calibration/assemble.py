@@ -253,7 +253,7 @@ def _gpu(found: Found, gpu: int) -> Hbm:
         rate=2 * local.rate if local else None,
         local=local,
         context=found.value("context", gpu) or 0.0,
-        allocate=setup.allocation(found.cells, gpu),
+        allocate=setup.allocation(found.cells, gpu, real=not found.emulated),
     )
 
 

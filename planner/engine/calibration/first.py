@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 from planner.engine.backends.base import Backend, DeviceBuffer
 from planner.engine.calibration.device import Memory
 from planner.engine.calibration.once import cleared
-from planner.engine.calibration.pause import after_pause
+from planner.engine.calibration.pause import LONG_PAUSE, PAUSE, after_pause
 from planner.engine.ends import Ends
 from planner.engine.flow import FlowRunner
 from planner.engine.flow_sample import FlowSample
@@ -122,7 +122,8 @@ class First:
             return 0.0
 
         try:
-            after_pause(self._backend, self._gpu, run)
+            pause = LONG_PAUSE if self._strategy == "peer" else PAUSE
+            after_pause(self._backend, self._gpu, run, seconds=pause)
         finally:
             runner.close()
         return found[0]

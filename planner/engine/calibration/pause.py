@@ -11,6 +11,10 @@ from planner.engine.backends.base import Backend
 
 PAUSE: Final = 2e-3
 """Seconds without a copy: a link that idles sleeps after some tens of microseconds."""
+LONG_PAUSE: Final = 30e-3
+"""The same of a link between GPUs, which sleeps deeper the longer it idles: behind verification and
+preparation, tens of milliseconds, copies of 0.2 to 17 MB took up to 350 us longer in a first run,
+and behind 2 ms 15 us (two H200s, measured 2026-11-30)."""
 
 
 def after_pause(
@@ -18,9 +22,11 @@ def after_pause(
     gpu: int,
     run: Callable[[], float],
     wake: Callable[[], None] | None = None,
+    *,
+    seconds: float = PAUSE,
 ) -> float:
-    """The same as `at_once` after a pause in which the link was idle."""
-    sleep(PAUSE)
+    """The same as `at_once` after a pause of so many seconds in which the link was idle."""
+    sleep(seconds)
     return at_once(backend, gpu, run, wake)
 
 

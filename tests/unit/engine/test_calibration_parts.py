@@ -480,6 +480,17 @@ def test_the_groups_fit_into_the_time(scope: object, limit: float) -> None:
     assert one.seconds + 3 < limit
 
 
+@pytest.mark.parametrize(("real", "small"), [(True, 0.3e-3), (False, 0.04e-3)])
+def test_a_small_allocation_by_a_driver_takes_as_long_as_a_block(real: bool, small: float) -> None:
+    times = {MIB: 0.04e-3, 4 * MIB: 0.3e-3, 64 * MIB: 0.5e-3}
+    cells = [Cell(("allocate", 0, size), None, clean=[time]) for size, time in times.items()]
+    found = setup.allocation(cells, 0, real=real)
+    assert found is not None
+    assert found.seconds(MIB) == pytest.approx(small)
+    assert found.seconds(4096) == pytest.approx(small)
+    assert found.seconds(64 * MIB) == pytest.approx(0.5e-3)
+
+
 def test_a_piece_costs_its_call_and_its_bytes() -> None:
     ring = HostBuffer(4 * MIB)
     ring.touch()
