@@ -137,7 +137,7 @@ def decide(
         way = all_ways[order]
         reason = leaves_out(way, need, passed)
         if reason is None and only is not None:
-            reason = matches_pins(way, need) or way.not_done(only, need.pins.names)
+            reason = matches_pins(way, need) or way.not_done(only)
         limit = fastest * DETOUR * TRUSTED
         candidate = reason or evaluate(topology.machine, need, way, choices=choices, limit=limit)
         if isinstance(candidate, str):

@@ -160,7 +160,7 @@ def _further_lanes(
         taken = frozenset((c.link, c.start) for c in way.crossings)
         if taken <= _links(main) or way.lacks() or matches_pins(way, need):
             continue
-        if only is not None and way.not_done(only, need.pins.names):
+        if only is not None and way.not_done(only):
             continue
         lane = _lane(topology, need, way)
         if lane is not None:

@@ -80,22 +80,18 @@ class Way:
         """The strategies' names, hop by hop."""
         return tuple(s.name for s in self.strategies)
 
-    def not_done(self, only: Collection[str], named: Collection[str] = ()) -> str | None:
-        """Why an engine that knows `only` these strategies does not go this way, or `None`.
-
-        `named` are those that the plan names: it takes them though little is known of them.
-        """
+    def not_done(self, only: Collection[str]) -> str | None:
+        """Why an engine that knows `only` these strategies cannot go this way, or `None`."""
         following = (*self.strategies[1:], None)
         for strategy, crossing, after in zip(
             self.strategies, self.crossings, following, strict=True
         ):
             if strategy.name not in only or not _done(strategy, crossing):
                 return f"{strategy.name}: this engine cannot do it yet"
-            unknown = _unknown(strategy, crossing, after)
-            if unknown is not None and strategy.name not in named:
+            if _only_if_asked(strategy, crossing, after):
                 return (
-                    f"{strategy.name}: taken only where the plan asks for it, as {unknown} "
-                    "not measured"
+                    f"{strategy.name}: taken only where the plan asks for it, as page faults "
+                    "beside other copies are not measured"
                 )
         return None
 
@@ -121,18 +117,14 @@ def _done(strategy: Strategy, crossing: Crossing) -> bool:
     return crossing.after != "file" or crossing.before != "fill"
 
 
-def _unknown(strategy: Strategy, crossing: Crossing, after: Strategy | None) -> str | None:
-    """What of a strategy is not measured: it is chosen only for who wants it; `None` if nothing.
+def _only_if_asked(strategy: Strategy, crossing: Crossing, after: Strategy | None) -> bool:
+    """Whether the CPU would copy out of a mapping, which nobody asked for.
 
-    What a mapping's faults cost where the CPU copies out of it is measured in one thread that does
-    nothing else; what it costs to map managed memory for a GPU, in full calibrations.
+    What the faults cost is measured in one thread that does nothing else; too little to choose by.
     """
-    if strategy.name == "managed_host" and crossing.before == "managed":
-        return None if crossing.ram.managed_map else "mapping managed memory is"
-    copies_out = after is None or not after.ahead
-    if strategy.name == "mmap" and "mmap" not in crossing.asked and crossing.after != "mapped":
-        return "page faults beside other copies are" if copies_out else None
-    return None
+    if strategy.name != "mmap" or "mmap" in crossing.asked or crossing.after == "mapped":
+        return False
+    return after is None or not after.ahead
 
 
 def ways(topology: Topology, need: Need) -> list[Way]:
