@@ -36,6 +36,7 @@ from benchmarks.checkpoints import data_bytes
 from benchmarks.load_cases import MEMORY, PAUSE_S, Case, cold, table_of
 from benchmarks.load_controls import Controls
 from benchmarks.record import RESULTS, Clock, gpu_word, header, leave_on_sigterm, told, write
+from planner.engine.calibrate import backend_name
 from planner.engine.scratch import require_space
 from planner.engine.serving.opening import open_for
 from planner.errors import InfeasibleError
@@ -77,7 +78,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sizes", default="8GB,100k", help="8GB, memory:8GB, 100k, cold")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=55.0, help="for the whole program")
-    parser.add_argument("--backend", choices=("cuda", "host"), default="cuda")
+    parser.add_argument("--backend", choices=("auto", "cuda", "host"), default="auto")
     parser.add_argument("--gpu", type=int, default=0)
     parser.add_argument("--cache", choices=("auto", "warm"), default="auto")
     parser.add_argument("--budget", default=None, help="most pinned memory, like 128MiB")
@@ -85,6 +86,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--pause", type=float, default=None, help="seconds before copy and load")
     parser.add_argument("-o", "--output", type=Path, default=None)
     options = parser.parse_args()
+    options.backend = backend_name(options.backend)
     if options.pause is None:  # no driver cleans up where host memory stands in
         options.pause = PAUSE_S if options.backend == "cuda" else 0.0
     return options

@@ -60,6 +60,9 @@ QUICKLY: Final = Step("calibrate", "planner calibrate -v -o {machine}", 40, 10, 
 CALIBRATIONS: Final = (CALIBRATE, QUICKLY)
 FULLY: Final = "by: planner calibrate --full"
 """What a machine file says of a full calibration."""
+QUICKLY_BY: Final = FULLY.removesuffix(" --full")
+"""What it says of any."""
+CACHE: Final = "PLANNER_CACHE_DIR"
 _PYTEST: Final = "pytest -v --tb=short -m gpu tests/gpu -p no:cacheprovider -p no:randomly"
 TESTS: Final = Step("tests", _PYTEST, 520, 60, None)
 _FULL: Final = "test_a_full_calibration_has_every_curve_and_takes_less_than_three_minutes"
@@ -148,7 +151,7 @@ class Session:
         """Whether there is a calibration already, one as good as the step would make."""
         if not self._machine.exists():
             return False
-        by = FULLY if full else FULLY.removesuffix(" --full")
+        by = FULLY if full else QUICKLY_BY
         return by in self._machine.read_text(encoding="utf-8")
 
 
@@ -212,18 +215,32 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def _refused(machine: Path | None) -> str | None:
+    """Why a session cannot keep its calibration there, `None` where it can."""
+    if machine is None:
+        return None
+    if not os.environ.get(CACHE):
+        return (
+            f"--machine needs {CACHE}: programs read the calibration there or from the file; "
+            f"give a folder, {CACHE}=FOLDER python benchmarks/session.py ..."
+        )
+    if machine.exists() and QUICKLY_BY not in machine.read_text(encoding="utf-8"):
+        return f"{machine} is no calibration and would be replaced; name a file that is not there"
+    return None
+
+
 def main() -> int:
     """Run the steps and say what became of each."""
     options = parse()
-    if options.machine is not None and "PLANNER_CACHE_DIR" not in os.environ:
-        print("--machine needs PLANNER_CACHE_DIR: both keep the calibration", file=sys.stderr)
+    if (wrong := _refused(options.machine)) is not None:
+        print(wrong, file=sys.stderr)
         return 2
     options.results.mkdir(parents=True, exist_ok=True)
     clock, told = Clock(options.seconds), []
     with tempfile.TemporaryDirectory() as own, contextlib.ExitStack() as undo:
-        if "PLANNER_CACHE_DIR" not in os.environ:  # no calibration of another day
-            os.environ["PLANNER_CACHE_DIR"] = own
-            undo.callback(os.environ.pop, "PLANNER_CACHE_DIR")
+        if not os.environ.get(CACHE):  # no calibration of another day
+            os.environ[CACHE] = own
+            undo.callback(os.environ.pop, CACHE)
         machine = (options.machine or Path(own) / "machine.yaml").resolve()
         session = Session(options.results.resolve(), clock, options.wheels, machine)
         for step in SESSIONS[options.session]:

@@ -87,9 +87,10 @@ def execute(
 ) -> int:
     """Move the data for real, and hold the measurement against the prediction.
 
-    Predicts for the computer that it runs on, whatever machine the plan names. A saved estimate
-    is run with exactly its schedule. Without a GPU its memory is emulated in RAM, which the first
-    line says. Every run is kept for `planner history`.
+    Predicts for the computer that it runs on, whatever machine the plan names; `--backend null`
+    plays the plan on that machine instead. A saved estimate is run with exactly its schedule.
+    Without a GPU its memory is emulated in RAM, which the first line says. Every run is kept for
+    `planner history`.
     """
     factor = factor_of(max_error)
     from planner.cli.progress import progress_on

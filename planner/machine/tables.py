@@ -12,11 +12,14 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from planner.quantities import Bytes, BytesPerSecond, Seconds
+
+EACH: Final = {"beside_dma": "factor", "beside_several": "factor", "lead": "time"}
+"""What a table has one of for each number of workers, where it has them at all."""
 
 
 class CopyTable(BaseModel):
@@ -48,7 +51,7 @@ class CopyTable(BaseModel):
     turn: Seconds = 0.0
     beside_dma: tuple[Annotated[float, Field(gt=0)], ...] | None = None
     beside_several: tuple[Annotated[float, Field(gt=0)], ...] | None = None
-    one_slot: float = Field(default=1.0, gt=0)
+    one_slot: float = Field(default=1.0, gt=0, le=1)
     late: Seconds = 0.0
     lead: tuple[Seconds, ...] | None = None
     spread: float | None = Field(default=None, ge=0)
@@ -56,12 +59,14 @@ class CopyTable(BaseModel):
 
     @model_validator(mode="after")
     def _one_each(self) -> CopyTable:
-        for name in ("beside_dma", "beside_several"):
-            factors = getattr(self, name)
-            if factors is not None and len(factors) != len(self.workers):
-                raise ValueError(f"{name} has one factor for each entry of workers")
-        if self.lead is not None and len(self.lead) != len(self.workers):
-            raise ValueError("lead has one time for each entry of workers")
+        wanted = len(self.workers)
+        faults = [
+            f"{name} has {len(given)} entries where workers has {wanted}: give one {what} for each"
+            for name, what in EACH.items()
+            if (given := getattr(self, name)) is not None and len(given) != wanted
+        ]
+        if faults:
+            raise ValueError("; ".join(faults))
         return self
 
     @model_validator(mode="after")

@@ -114,6 +114,22 @@ def test_a_calibration_is_kept_in_both_places_or_in_none(
     monkeypatch.setattr(sys, "argv", ["session.py", *words])
     assert session.main() == 2
     assert capsys.readouterr().err.startswith("--machine needs PLANNER_CACHE_DIR")
+    monkeypatch.setenv("PLANNER_CACHE_DIR", "")  # counts as none, as it does for the program
+    assert session.main() == 2
+    assert capsys.readouterr().err.startswith("--machine needs PLANNER_CACHE_DIR")
+
+
+def test_a_machine_file_of_somebody_s_own_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PLANNER_CACHE_DIR", str(tmp_path / "cache"))
+    own = tmp_path / "m.yaml"
+    own.write_text("    by: hand\n", encoding="utf-8")
+    words = ["calibrate", "--results", str(tmp_path), "--machine", str(own)]
+    monkeypatch.setattr(sys, "argv", ["session.py", *words])
+    assert session.main() == 2
+    assert "is no calibration and would be replaced" in capsys.readouterr().err
+    assert own.read_text(encoding="utf-8") == "    by: hand\n"
 
 
 @pytest.mark.parametrize("words", STEPS)

@@ -93,9 +93,13 @@ def test_slower_divides_every_rate_and_keeps_holes() -> None:
         ({"rates": ((8e9,), (32e9,))}, "one cell for each"),
         ({"rates": ((None, None), (32e9, 16e9))}, "at least one measured"),
         ({"rates": ((0.0, 4e9), (32e9, 16e9))}, "above 0"),
-        ({"beside_dma": (1.0,)}, "one factor for each"),
-        ({"beside_several": (1.0,)}, "beside_several has one factor for each"),
-        ({"lead": (1e-3,)}, "one time for each"),
+        ({"beside_dma": (1.0,)}, "give one factor for each"),
+        (
+            {"beside_several": (1.0,), "lead": (1e-3,)},
+            "beside_several has 1 entries where workers has 2: give one factor for each; lead has 1",
+        ),
+        ({"one_slot": 1.2}, "less than or equal to 1"),
+        ({"lead": (1e-3,)}, "give one time for each"),
         ({"beside_dma": (1.0, 0.0)}, "greater than 0"),
     ],
 )
