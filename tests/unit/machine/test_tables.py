@@ -96,7 +96,7 @@ def test_slower_divides_every_rate_and_keeps_holes() -> None:
         ({"beside_dma": (1.0,)}, "give one factor for each"),
         (
             {"beside_several": (1.0,), "lead": (1e-3,)},
-            "beside_several has 1 entries where workers has 2: give one factor for each; lead has 1",
+            "beside_several has 1 entries where workers has 2: give one factor for each; lead has",
         ),
         ({"one_slot": 1.2}, "less than or equal to 1"),
         ({"lead": (1e-3,)}, "give one time for each"),
