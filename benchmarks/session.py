@@ -58,10 +58,10 @@ class Step:
 CALIBRATE: Final = Step("calibrate", "planner calibrate --full -v -o {machine}", 190, 150, None)
 QUICKLY: Final = Step("calibrate", "planner calibrate -v -o {machine}", 40, 10, None)
 CALIBRATIONS: Final = (CALIBRATE, QUICKLY)
-FULLY: Final = "by: planner calibrate --full"
-"""What a machine file says of a full calibration."""
-QUICKLY_BY: Final = FULLY.removesuffix(" --full")
-"""What it says of any."""
+MEASURED: Final = "by: planner calibrate"
+"""What a machine file says of any calibration."""
+FULLY: Final = f"{MEASURED} --full"
+"""What it says of a full one."""
 CACHE: Final = "PLANNER_CACHE_DIR"
 _PYTEST: Final = "pytest -v --tb=short -m gpu tests/gpu -p no:cacheprovider -p no:randomly"
 TESTS: Final = Step("tests", _PYTEST, 520, 60, None)
@@ -151,7 +151,7 @@ class Session:
         """Whether there is a calibration already, one as good as the step would make."""
         if not self._machine.exists():
             return False
-        by = FULLY if full else QUICKLY_BY
+        by = FULLY if full else MEASURED
         return by in self._machine.read_text(encoding="utf-8")
 
 
@@ -224,7 +224,7 @@ def _refused(machine: Path | None) -> str | None:
             f"--machine needs {CACHE}: programs read the calibration there or from the file; "
             f"give a folder, {CACHE}=FOLDER python benchmarks/session.py ..."
         )
-    if machine.exists() and QUICKLY_BY not in machine.read_text(encoding="utf-8"):
+    if machine.exists() and MEASURED not in machine.read_text(encoding="utf-8"):
         return f"{machine} is no calibration and would be replaced; name a file that is not there"
     return None
 

@@ -118,7 +118,7 @@ class CopyTable(BaseModel):
         high = table[k][j] * (1 - v) + table[k][min(j + 1, len(self.rings) - 1)] * v
         value = low * (1 - u) + high * u
         if beside_dma and self.beside_dma is not None:
-            value *= self.beside_dma[i] * (1 - u) + self.beside_dma[k] * u
+            value *= between(self.beside_dma, i, u)
         return value
 
     def several(self, workers: int) -> float:
@@ -126,11 +126,7 @@ class CopyTable(BaseModel):
         if self.beside_dma is None or self.beside_several is None:
             return 1.0
         i, u = place(self.workers, workers)
-        k = min(i + 1, len(self.workers) - 1)
-        one, many = (
-            row[i] * (1 - u) + row[k] * u for row in (self.beside_dma, self.beside_several)
-        )
-        return many / one
+        return between(self.beside_several, i, u) / between(self.beside_dma, i, u)
 
     def fastest(self, ring: int | None, *, beside_dma: bool) -> float:
         """Bytes/s that no number of workers exceeds on a ring of `ring` bytes, `None` any ring."""
@@ -180,3 +176,12 @@ def place(axis: Sequence[int], value: float) -> tuple[int, float]:
         return len(axis) - 1, 0.0
     i = bisect_right(axis, value) - 1
     return i, math.log(value / axis[i]) / math.log(axis[i + 1] / axis[i])
+
+
+def between(row: Sequence[float], i: int, share: float) -> float:
+    """The value so far from entry `i` to the next, where `place` has found it; the last one holds.
+
+    >>> between([1.0, 2.0], 0, 0.5), between([1.0, 2.0], 1, 0.0)
+    (1.5, 2.0)
+    """
+    return row[i] * (1 - share) + row[min(i + 1, len(row) - 1)] * share

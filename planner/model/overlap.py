@@ -135,8 +135,8 @@ def _together(active: Mapping[Key, Copier]) -> dict[Key, tuple[float, float, flo
     copying = [c for c in active.values() if c.workers]
     crowd = sum(c.times for c in copying) > 1
     # Equal movements that one stands for go to GPUs of their own, one each.
-    read = [(c, c.times) for c in copying if c.gpus]
-    several = len({gpu for c, _ in read for gpu in c.gpus}) > 1 or any(n > 1 for _, n in read)
+    inward = [c for c in copying if c.gpus]
+    several = len({gpu for c in inward for gpu in c.gpus}) > 1 or any(c.times > 1 for c in inward)
     found = {}
     for key, copier in active.items():
         factor, own = copier.among(workers, ring, several=several)

@@ -261,7 +261,8 @@ def _turn(machine: Machine, joints: Sequence[Joint]) -> CopyTable:
     least that handing on takes.
     """
     table, apart = table_of(machine, joints[0].copy), joints[0].copy == READ_APART
-    shown = [turn for joint in joints if (turn := _one_turn(machine, joint, table)) > 0]
+    turns = [_idle(machine, joint, table, "turn", TURN_MOST) for joint in joints]
+    shown = [turn for turn in turns if turn > 0]
     handed = apart and max(joint.shape.workers for joint in joints) >= FEWEST
     return table.model_copy(update={"turn": median(shown or [HANDING_ON if handed else 0.0])})
 
@@ -288,11 +289,6 @@ def _led(machine: Machine, joints: Sequence[Joint]) -> CopyTable:
         on_line(ran, seconds, count) + max(0, count - ran[-1]) * wake for count in table.workers
     )
     return table.model_copy(update={"lead": leads})
-
-
-def _one_turn(machine: Machine, joint: Joint, table: CopyTable) -> float:
-    """Seconds of a turn, up to `TURN_MOST`, that make the run come out as measured."""
-    return _idle(machine, joint, table, "turn", TURN_MOST)
 
 
 def _idle(

@@ -149,7 +149,7 @@ class Pipelines:
 
     def __init__(self, backend: Backend, machine: Machine, copy: CopyName, stock: Stock) -> None:
         self._backend, self._machine, self.copy, self.stock = backend, machine, copy, stock
-        self.undo = contextlib.ExitStack()
+        self._undo = contextlib.ExitStack()
 
     def cells(self, workers: Sequence[int], each: int, *, few: bool, turn: int = 1) -> list[Cell]:
         """One cell for each shape; each has run once, which warms caches and wakes the links.
@@ -190,16 +190,16 @@ class Pipelines:
 
     def close(self) -> None:
         """Give rings, lanes and threads back."""
-        self.undo.close()
+        self._undo.close()
 
     def prepared(self, one: Run) -> Transfer:
         """A pipeline with its ring and its threads, which has not run yet."""
         machine, copy, shape, size = self._machine, self.copy, one.shape, one.size
         hops = movement(machine, copy, size, gpu=self.stock.node).hops(shape)
-        ends = _ends(copy, self.stock, size, self.undo)
+        ends = _ends(copy, self.stock, size, self._undo)
         stop = Stop()
         team = Team(shape.workers, stop, "calibration")
-        self.undo.callback(team.close)
+        self._undo.callback(team.close)
 
         def attach(_number: int) -> None:
             self._backend.attach(self.stock.device.gpu)
@@ -207,7 +207,7 @@ class Pipelines:
         team.run(attach)
         line = Line(copy, size, (route_of(machine, hops),), *ends, times=one.times)
         transfer = Transfer(self._backend, team, stop, line)
-        self.undo.callback(transfer.close)
+        self._undo.callback(transfer.close)
         transfer.prepare()
         return transfer
 
@@ -219,7 +219,7 @@ class Pipelines:
         transfer = self.prepared(one)
         target = transfer.line.target
         waker = Waker(self._backend)
-        self.undo.callback(waker.close)
+        self._undo.callback(waker.close)
 
         def go() -> float:
             moved = transfer.run()

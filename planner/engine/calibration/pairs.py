@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from threading import Barrier, BrokenBarrierError
 from typing import Final
@@ -46,8 +47,11 @@ class Pairs:
         self, backend: Backend, machine: Machine, copy: CopyName, stocks: tuple[Stock, Stock]
     ) -> None:
         self._backend, self.copy = backend, copy
+        self._undo = ExitStack()
         self._gpus = [stock.device.gpu for stock in stocks]
         self._each = [Pipelines(backend, machine, copy, stock) for stock in stocks]
+        for one in self._each:
+            self._undo.callback(one.close)
         self._most = min(stock.size for stock in stocks)
 
     def cells(self, workers: Sequence[int], each: int) -> list[Cell]:
@@ -72,13 +76,12 @@ class Pairs:
 
     def close(self) -> None:
         """Give rings, lanes and threads back."""
-        for one in self._each:
-            one.close()
+        self._undo.close()
 
     def _ready(self, one: Run) -> Callable[[], float]:
         pipelines = [each.prepared(one) for each in self._each]
         waker = Waker(self._backend)
-        self._each[0].undo.callback(waker.close)
+        self._undo.callback(waker.close)
 
         def go() -> float:
             both = Barrier(2)

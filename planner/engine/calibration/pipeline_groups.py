@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from planner.engine.backends.base import Backend
 from planner.engine.calibration import leads, pairs
@@ -22,6 +22,10 @@ class Weight(Protocol):
 
     def __call__(self, name: str, share: int = 1) -> float:
         """The seconds."""
+
+
+Closes = TypeVar("Closes", Pipelines, pairs.Pairs)
+"""Pipelines that are ready, alone or two at once."""
 
 
 @dataclass(frozen=True)
@@ -80,15 +84,14 @@ class PipelineGroups:
     def pairs(self, gpus: Sequence[int]) -> Iterator[Group]:
         """Two of them at once, into the first two GPUs."""
         scope, arena = self.arena.scope, self.arena
+
+        def two(copy: CopyName) -> pairs.Pairs:
+            stocks = pairs.halves(arena.stock(gpus[0]), arena.stock(gpus[1]), "gpu1")
+            return pairs.Pairs(self.device, self.machine(), copy, stocks)
+
         for copy in pairs.COPIES:
-            undo = contextlib.ExitStack()
-
-            def make(copy: CopyName = copy, undo: contextlib.ExitStack = undo) -> list[Cell]:
-                stocks = pairs.halves(arena.stock(gpus[0]), arena.stock(gpus[1]), "gpu1")
-                ready = pairs.Pairs(self.device, self.machine(), copy, stocks)
-                undo.callback(ready.close)
-                return ready.cells(self.axes[copy][0], scope.joint)
-
+            own = partial(pairs.Pairs.cells, workers=self.axes[copy][0], each=scope.joint)
+            make, close = _closing(partial(two, copy), own)
             yield Group(
                 f"pair {copy}",
                 f"copies beside two engines, {copy}",
@@ -97,18 +100,27 @@ class PipelineGroups:
                 essential=True,
                 at_once=True,
                 samples=(3, scope.others[1]),
-                close=undo.close,
+                close=close,
             )
 
     def _ready(
         self, copy: CopyName, cells: Callable[[Pipelines], list[Cell]]
     ) -> tuple[Callable[[], list[Cell]], Callable[[], None]]:
         """What makes the cells of a copy's pipelines when their turn comes, and gives them back."""
-        undo = contextlib.ExitStack()
 
-        def make() -> list[Cell]:
-            ready = Pipelines(self.device, self.machine(), copy, self.arena.stock())
-            undo.callback(ready.close)
-            return cells(ready)
+        def one() -> Pipelines:
+            return Pipelines(self.device, self.machine(), copy, self.arena.stock())
 
-        return make, undo.close
+        return _closing(one, cells)
+
+
+def _closing(
+    ready: Callable[[], Closes], cells: Callable[[Closes], list[Cell]]
+) -> tuple[Callable[[], list[Cell]], Callable[[], None]]:
+    """What makes cells with something that is made ready for them, and what closes that."""
+    undo = contextlib.ExitStack()
+
+    def make() -> list[Cell]:
+        return cells(undo.enter_context(contextlib.closing(ready())))
+
+    return make, undo.close

@@ -129,14 +129,11 @@ def _kept_on_host(crossing: Crossing, shape: Shape) -> tuple[SetupStep, ...]:
     """
     if crossing.before != "managed":
         return copy_into_managed(crossing, shape)
-    curve, setup = crossing.ram.managed_map, crossing.ram.setup
-    if curve is None:
-        seconds = setup.register_latency
-        if setup.register_rate:
-            seconds += crossing.size / setup.register_rate
-    else:
-        seconds = curve.seconds(crossing.size)
-    return steps(step("map the managed memory", crossing.size, None, seconds))
+    curve, setup, size = crossing.ram.managed_map, crossing.ram.setup, crossing.size
+    rate, seconds = setup.register_rate, setup.register_latency
+    if curve is not None:
+        rate, seconds = None, curve.seconds(size)
+    return steps(step("map the managed memory", size, rate, seconds))
 
 
 MANAGED_HOST = Strategy(
