@@ -26,13 +26,16 @@ from planner.engine.transfer import Line, Transfer
 from planner.engine.waits import Stop
 from planner.machine.schema import CopyName, Machine
 from planner.model.strategies import Shape
+from planner.native import LEAST_CHUNK
 from planner.plan.schema import FileSource
 
 MIB: Final = 1 << 20
 CHUNK: Final = 4 * MIB
 """Bytes: in the flat optimum of every machine measured so far."""
 SMALL: Final = MIB
-"""The smallest chunk that is run."""
+"""A chunk that copies and link take about as long for as the locks do."""
+TINY: Final = LEAST_CHUNK
+"""The smallest that is run: all but the turns at the locks is next to nothing."""
 USUAL: Final = 16
 """Workers that fill any link at 4 to 5 GB/s each. More only crowd at the locks: 2 MiB chunks took
 113 us each with 24 and 148 us with 32 workers on one H200, which says nothing of rings that are
@@ -43,6 +46,8 @@ with one slot of 4 MiB each were as fast as predicted without any, eight and six
 took 1.3 and 1.5 times as long (two H200s, measured 2026-11-30)."""
 LEAST_CHUNKS: Final = 4
 """Chunks of a run at the least."""
+MOST_CHUNKS: Final = 1024
+"""The same at the most: some 70 ms of turns, or 0.1 s of copies."""
 SAVED: Final = 4
 """Part of the stock that is saved in a run: new pages of the page cache come at 2 to 5 GB/s, a
 tenth of what the other copies reach."""
@@ -94,6 +99,7 @@ def runs(planned: Sequence[Shape], most: int, each: int, *, again: bool) -> list
     found = []
     for shape in planned:
         wanted = max(LEAST_CHUNKS * shape.chunk, each * shape.workers)
+        wanted = min(wanted, MOST_CHUNKS * shape.chunk)
         size = min(most, wanted)
         size -= size % shape.chunk
         found.append(Run(shape, size, max(1, round(wanted / most)) if again else 1))
@@ -110,38 +116,43 @@ def shapes(
 ) -> list[Shape]:
     """Two slots each for every number of workers, and one slot each for one of them.
 
-    The largest numbers that are of use (`USUAL`) are run with small chunks too. Their rings stay in
-    cache, so they would be what is chosen, were it not for what each chunk costs the interpreter
-    and the driver: their locks are taken in turn (65 us a chunk with twelve workers on one H200).
-    The most workers are run with the smallest chunks as well: with twice as large ones copies and
-    link take almost as long as the turns, and a quick calibration that saw none of these had 1 MiB
-    by twelve workers chosen, 1.6 times as slow as 2 MiB by nine. With few cores a chunk is handed
-    to another thread and back, by one worker, too, which elsewhere never waits for a turn: on two
-    cores chunks of 1 MiB were a tenth slower than predicted without, and chosen for it.
+    The most that are of use (`USUAL`) are run with small chunks too. Their rings stay in cache, so
+    they would be what is chosen, were it not for what each chunk costs the interpreter and the
+    driver: their locks are taken in turn (65 us a chunk with twelve workers on one H200). With
+    small chunks alone copies and link take almost as long as the turns, which then pass for slow
+    copies: runs of 1 and 2 MiB showed no turn at all, and 256 KiB by six to eight workers, chosen
+    for that, took 3 to 3.8 times as long as predicted (one H200, measured 2026-12-01). So there are
+    the smallest ones as well, and half as many workers with both, for what more of them add. With
+    few cores a chunk is handed to another thread and back, by one worker, too, which elsewhere
+    never waits for a turn: on two cores chunks of 1 MiB were a tenth slower than predicted without,
+    and chosen for it.
 
     Outward, where copies are slower and flatter in the workers, the fewest, a middle number and the
     most of them will do. Copies that are not `quick` (a file system takes longer than any lock) say
-    nothing of what a chunk costs. Where the C library's threads read `apart`, one thread hands
-    chunks of 2 MiB on about as fast as a link takes them, and only smaller ones show what it needs.
+    nothing of what a chunk costs.
     """
     chunk = min(CHUNK, max(MIB, size // 16))
-    small = max(SMALL, chunk // (4 if apart or max(workers) <= FEW_CORES else 2))
     counts = [*workers]
     if outward:
         counts = sorted({workers[0], workers[len(workers) // 2], workers[-1]})
     found = [Shape(chunk, 2, count) for count in counts]
-    if quick and small < chunk:
-        least = 1 if max(workers) <= FEW_CORES else 2
-        brief = [Shape(small, 2, count) for count in counts if least <= count <= USUAL][-2:]
-        found += brief
-        if brief and small > SMALL:
-            found.append(Shape(SMALL, 2, brief[-1].workers))
+    if quick and chunk > SMALL:
+        found += _small(counts)
     if outward:
         return found
     # With the most workers the locks may set the pace, which one slot or two do not change.
     usual = [count for count in workers[:-1] if count <= (MIDDLE if apart else USUAL)]
     single = usual[-1] if len(workers) > 2 else workers[-1]
     return [*found, Shape(chunk, 1, single)]
+
+
+def _small(counts: Sequence[int]) -> list[Shape]:
+    """Small chunks by the most workers that are of use, and by half as many."""
+    if max(counts) <= FEW_CORES:
+        return [Shape(SMALL, 2, count) for count in counts[-2:]]
+    useful = [count for count in counts if count <= USUAL]
+    half = min(useful, key=lambda count: abs(2 * count - useful[-1]))
+    return [Shape(chunk, 2, count) for chunk in (SMALL, TINY) for count in (half, useful[-1])]
 
 
 class Pipelines:

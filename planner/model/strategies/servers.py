@@ -22,6 +22,11 @@ taken for most of the time is waited for though it could serve everybody: six wo
 chunk every 73 us and take turns of 68 us, brought one every 90 to 104 us (two H200s). Of 74 staged
 runs there nine tenths came within 26 % of the larger of the two, within 19 % of this."""
 
+MEET: Final = 2
+"""Power of the share of the others, 1 - 1/W, in which a turn grows with W workers. Chunks of 256
+KiB out of memory, whose copying is next to nothing, took 28, 38, 41, 60, 65 and 69 us by 2, 4, 6,
+8, 12 and 16 workers, and 35 to 71 the other way: the square comes within a fifth of nine
+of these, the share itself is up to 1.5 times too long (one H200, 16 cores, measured 2026-12-01)."""
 
 COPY: Final = ".copy"
 """How the copying workers of a host are called, behind its name."""
@@ -157,7 +162,7 @@ def copy_stage(
         return make()
     emulated = crossing.machine.emulated
     shared = tuple(reading.items())
-    more = (faults, shared, emulated, crossing.turns, crossing.cores)
+    more = (faults, shared, emulated, crossing.turns, crossing.cores, crossing.before == "file")
     figures = (crossing.host, shape, chunk, ring, dma, *more)
     return _pools.stage(figures, (table, crossing.machine.nodes), make)
 
@@ -189,8 +194,10 @@ def _copies(
         gather = calls * table.per_piece / packed_size(crossing)
 
     longest = max(overhead, table.turn * crossing.turns)
+    # Only who hands on what others read has to see to a slot; workers go on with their own.
+    apart = crossing.before == "file" and native(workers, chunk, crossing.cores)
     # One worker by itself hands its lock to nobody, but to the thread of an emulated engine.
-    own = turn_among(workers, overhead, longest)
+    own = turn_among(workers, overhead, longest, handed=apart)
     if crossing.machine.emulated:
         own = longest
 
@@ -215,8 +222,6 @@ def _copies(
     charges = {resource: 1 / capacity}
     if longest or gather:
         charges[dispatcher(crossing)] = turn(chunk) / chunk
-    # Only who hands on what others read has to see to a slot; workers go on with their own.
-    apart = table.late > 0 and native(workers, chunk, crossing.cores)
     turns = Turns(alone, turn, table.one_slot, table.late if apart else 0.0)
     return Stage(
         resource,
@@ -229,9 +234,14 @@ def _copies(
     )
 
 
-def turn_among(workers: int, overhead: float, turn: float) -> float:
-    """Seconds of a turn of one of so many workers: each meets all the others."""
-    return overhead + max(0.0, turn - overhead) * (1 - 1 / workers)
+def turn_among(workers: int, overhead: float, turn: float, *, handed: bool = False) -> float:
+    """Seconds of a turn of one of so many workers.
+
+    Each meets all the others, and finds the lock the more often taken the more they are. Where one
+    thread hands on what others read (`handed`), it alone takes turns: it meets them, they do not.
+    """
+    meeting = 1 - 1 / workers
+    return overhead + max(0.0, turn - overhead) * (meeting if handed else meeting**MEET)
 
 
 def crowded(alone: float, turns: float) -> float:

@@ -410,27 +410,29 @@ def test_a_link_is_named_by_its_name_or_its_ends() -> None:
 
 
 def test_only_quick_copies_outward_are_run_with_small_chunks_too() -> None:
-    # The fewest, the middle and the most of six counts; the two largest of them with half chunks,
-    # the largest with the smallest, too.
+    # The fewest, the middle and the most of six counts; the most and half as many with small ones.
     counts = [1, 2, 4, 8, 12, 16]
     saved = shapes(counts, 1024 * MIB, outward=True, quick=False)
     assert saved == [Shape(4 * MIB, 2, w) for w in (1, 8, 16)]
     out = shapes(counts, 1024 * MIB, outward=True)
-    assert out == [*saved, Shape(2 * MIB, 2, 8), Shape(2 * MIB, 2, 16), Shape(MIB, 2, 16)]
+    small = [Shape(chunk, 2, w) for chunk in (MIB, MIB // 4) for w in (8, 16)]
+    assert out == [*saved, *small]
 
 
 def test_small_chunks_and_single_slots_are_run_by_as_many_workers_as_rings_have() -> None:
     # 32 cores: no ring needs 24 or 32 workers, and the locks are slower with so many.
     many = shapes([1, 2, 4, 8, 16, 24, 32], 1024 * MIB)
-    assert [s.workers for s in many if s.chunk == 2 * MIB] == [8, 16]
-    assert [s.workers for s in many if s.chunk == MIB] == [16]
+    small = [(8, MIB), (16, MIB), (8, MIB // 4), (16, MIB // 4)]
+    assert [(s.workers, s.chunk) for s in many if s.chunk < 4 * MIB] == small
     assert many[-1] == Shape(4 * MIB, 1, 16)
-    some = shapes([1, 2, 4, 8, 12, 16], 1024 * MIB)
-    assert [s.workers for s in some if s.chunk == 2 * MIB] == [12, 16]
-    assert some[-1] == Shape(4 * MIB, 1, 12)
-    # Where one thread hands on what others read, only smaller chunks keep it busy.
+    # Twelve at the most: 8 and 4 are as near to half of that, and the fewer are taken.
+    some = shapes([1, 2, 4, 8, 12], 1024 * MIB)
+    assert [s.workers for s in some if s.chunk == MIB] == [4, 12]
+    assert some[-1] == Shape(4 * MIB, 1, 8)
+    # Where one thread hands on what others read, the link would hide a slot's idle time.
     apart = shapes([1, 2, 4, 8, 12, 16], 1024 * MIB, apart=True)
-    assert [(s.workers, s.chunk) for s in apart if s.chunk < 4 * MIB] == [(12, MIB), (16, MIB)]
+    assert [(s.workers, s.chunk) for s in apart if s.chunk < 4 * MIB] == small
+    assert apart[-1] == Shape(4 * MIB, 1, 8)
     # Two cores: one worker alone hands its chunks to another thread, too.
     few = shapes([1, 2], 1024 * MIB)
     assert [s.workers for s in few if s.chunk < 4 * MIB] == [1, 2]
@@ -459,13 +461,15 @@ def test_a_quick_calibration_runs_no_more_workers_than_rings_have(
 def test_every_run_takes_about_as_long() -> None:
     planned = shapes([1, 2, 4, 8, 12, 16], 1024 * MIB)
     found = runs(planned, 1024 * MIB, 256 * MIB, again=True)
-    by_workers = {r.shape.workers: r for r in found if r.shape.depth == 2 and r.times >= 1}
+    by_workers = {r.shape.workers: r for r in found if r.shape.chunk == 4 * MIB and r.times >= 1}
     # 256 MiB each: one worker moves a quarter of the stock, sixteen go over it four times.
     assert by_workers[1] == Run(by_workers[1].shape, 256 * MIB, 1)
     assert by_workers[16].total == 4096 * MIB
-    # One slot each for the most workers but one, twelve: 3 GiB.
+    # One slot each for the most workers but one, twelve: 3 GiB, in 768 chunks.
     assert found[-1].total == 3072 * MIB
     assert len(found) == len({run.shape for run in found})
+    # Small chunks take as long as the locks do, so their number is what counts.
+    assert {r.total // r.shape.chunk for r in found if r.shape.chunk < 4 * MIB} == {1024}
     few = runs(shapes([1, 2], 256 * MIB), 256 * MIB, 256 * MIB, again=False)
     assert all(r.total <= 256 * MIB for r in few)
 

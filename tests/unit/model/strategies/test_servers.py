@@ -48,13 +48,14 @@ def test_the_interpreter_is_taken_in_turn() -> None:
 
 
 def test_a_turn_is_taken_only_where_workers_crowd() -> None:
-    # 10 us of Python and 70 us a turn, of which eight workers hand over 60 us 7 times of 8: eight
-    # turns take 0.5 ms beside the 0.51 ms of a copy of 1 MB, and each is waited for.
+    # 10 us of Python and 70 us a turn, of which eight workers hand over 60 us 7/8 of the time, and
+    # wait for it as much of that: 10 + 60 * 49/64 us. Eight take 0.45 ms beside the 0.51 ms of a
+    # copy of 1 MB.
     crowded = table(per_chunk=10e-6).model_copy(update={"turn": 70e-6})
     shape = Shape(10**6, 2, 8)
     beside = copy_stage(crossing(), crowded, shape, MIB, dma=True)
-    assert beside.seconds(10**6) == pytest.approx(crowding(0.51e-3, 8 * 62.5e-6))
-    small = copy_stage(crossing(), crowded, Shape(9 * 10**5, 2, 8), MIB, dma=True)
+    assert beside.seconds(10**6) == pytest.approx(crowding(0.51e-3, 8 * 55.9375e-6))
+    small = copy_stage(crossing(), crowded, Shape(8 * 10**5, 2, 8), MIB, dma=True)
     assert (beside.cause, small.cause) == ("host_copy", "issue_overhead")
     assert beside.charges["host0.dispatch"] == pytest.approx(70e-6 / 10**6)
     # 8 MB take 4.01 ms: hardly a turn is waited for. One worker never meets anybody.
@@ -62,9 +63,9 @@ def test_a_turn_is_taken_only_where_workers_crowd() -> None:
     lonely = copy_stage(crossing(), crowded, Shape(10**5, 2, 1), MIB, dma=True)
     assert lonely.seconds(10**5) == pytest.approx(10e-6 + 10**5 / 16e9)
     assert lonely.cause == "host_copy"
-    # Two meet half as often as many do.
+    # Two meet half as often as many do, and find the lock taken half as often.
     pair = copy_stage(crossing(), crowded, Shape(10**5, 2, 2), MIB, dma=True)
-    assert pair.seconds(10**5) == pytest.approx(crowding(10e-6 + 2 * 10**5 / 16e9, 2 * 40e-6))
+    assert pair.seconds(10**5) == pytest.approx(crowding(10e-6 + 2 * 10**5 / 16e9, 2 * 25e-6))
     # But a worker by itself hands every chunk to an emulated engine's thread, and takes it back.
     tree = one_gpu().model_dump(mode="json", by_alias=True) | {"emulated": True}
     few = Crossing(
@@ -90,10 +91,10 @@ def test_a_turn_without_dma_is_the_host_s_own() -> None:
     )
     shape = Shape(10**5, 2, 8)
     plain = copy_stage(at, crowded, shape, MIB, dma=False)
-    assert plain.seconds(10**5) == pytest.approx(crowding(60e-6, 8 * (10e-6 + 5e-6 * 7 / 8)))
+    assert plain.seconds(10**5) == pytest.approx(crowding(60e-6, 8 * (10e-6 + 5e-6 * 49 / 64)))
     assert plain.charges["host0.dispatch"] == pytest.approx(15e-6 / 10**5)
     beside = copy_stage(at, crowded, shape, MIB, dma=True)
-    assert beside.seconds(10**5) == pytest.approx(crowding(60e-6, 8 * 62.5e-6))
+    assert beside.seconds(10**5) == pytest.approx(crowding(60e-6, 8 * 55.9375e-6))
 
 
 def test_without_dma_a_run_waits_for_its_workers_as_the_host_says() -> None:
@@ -154,6 +155,22 @@ def test_a_slot_stands_idle_only_where_another_thread_hands_it_on(
     workers: int, chunk: int, cores: int, idle: float
 ) -> None:
     late = table().model_copy(update={"late": 0.25e-3})
-    stage = copy_stage(crossing(cores=cores), late, Shape(chunk, 1, workers), MIB, dma=True)
+    shape = Shape(chunk, 1, workers)
+    stage = copy_stage(crossing("file", cores=cores), late, shape, MIB, dma=True)
     assert stage.turns is not None
     assert stage.turns.late == idle
+    # What lies in memory the workers copy themselves.
+    own = copy_stage(crossing(cores=cores), late, shape, MIB, dma=True)
+    assert own.turns is not None
+    assert own.turns.late == 0
+
+
+def test_who_hands_on_meets_the_readers_and_they_do_not_meet_each_other() -> None:
+    # 64 KB would be read by eight workers themselves; 256 KiB are handed on, 10 + 60 * 7/8 us each.
+    crowded = table(per_chunk=10e-6).model_copy(update={"turn": 70e-6})
+    expected: dict[Kind, float] = {"file": 8 * 62.5e-6, "pageable": 8 * 55.9375e-6}
+    for before, turns in expected.items():
+        at = crossing(before, cores=32)
+        stage = copy_stage(at, crowded, Shape(256 << 10, 2, 8), MIB, dma=True)
+        copying = 10e-6 + 8 * (256 << 10) / 16e9
+        assert stage.seconds(256 << 10) == pytest.approx(crowding(copying, turns))
