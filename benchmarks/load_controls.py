@@ -166,7 +166,8 @@ def handing(path: Path, size: int, shape: Shape) -> float:
 class _Reader:
     """A worker of `handing`: its slots' addresses, and every chunk's (offset, size)."""
 
-    codes: Sequence[int] = ()
+    first: Sequence[int] = ()
+    further: Sequence[int] = ()
 
     def __init__(self, fd: int, slots: Sequence[int], parts: Sequence[tuple[int, int]]) -> None:
         self._fd, self._slots, self._parts = fd, slots, parts
@@ -181,7 +182,10 @@ class _Reader:
             raise OSError(f"a short read at byte {at}")
 
     def hand_on(self, _slot: int, _chunk: int, _code: int) -> None:
-        """Nothing: there are no codes."""
+        """Nothing: there are no engines."""
+
+    def sent(self) -> None:
+        """Nobody waits for that."""
 
     def landed(self, _slot: int) -> bool:
         return True

@@ -4,6 +4,11 @@ It goes round the slots of all workers as each of them would go round its own (`
 is read into, its copies are queued, and when they have arrived it is read into again. A worker is
 here what reads one chunk at a time; a second slot is asked for while the first is still read, so
 that its thread need not be woken in between.
+
+An engine needs some microseconds from one copy to the next, but not within several that it gets in
+one call. So chunks that have been read wait until there are a few of them, unless the engine is
+about to have nothing left: where it sets the pace several go at a time, where the reads do each
+goes at once.
 """
 
 from __future__ import annotations
@@ -14,17 +19,25 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
 from planner.engine.aio import Read, Reads
+from planner.engine.backends.shared_lane import Gather
 from planner.engine.ops import NO_CHUNK, POOL, WAIT
 from planner.engine.waits import TICK_S, Stop, Stopped
+from planner.native import in_one_call
 
 GLANCE_S: Final = 100e-6
 """Seconds that reads are waited for while copies are under way: what has arrived makes room."""
+ENOUGH: Final = 5
+"""Copies under way that keep an engine at work meanwhile: five of 2 MiB take 0.2 ms."""
 
 
 class Member(Protocol):
-    """A worker as the dispatcher sees it; its `codes` hand a chunk on, one after another."""
+    """A worker as the dispatcher sees it.
 
-    codes: Sequence[int]
+    The operations `first` bring a chunk to the first engine, `further` ones to those behind it.
+    """
+
+    first: Sequence[int]
+    further: Sequence[int]
 
     def ask(self, slot: int, chunk: int) -> Read:
         """What is read into the slot."""
@@ -33,7 +46,10 @@ class Member(Protocol):
         """The read came to an end with so many bytes: see to the rest."""
 
     def hand_on(self, slot: int, chunk: int, code: int) -> None:
-        """Do one of the `codes`: queue a copy of the chunk."""
+        """Do one of the operations: queue a copy of the chunk, say."""
+
+    def sent(self) -> None:
+        """All copies of a chunk stand in their queues."""
 
     def landed(self, slot: int) -> bool:
         """Whether the copy has left the slot."""
@@ -57,6 +73,8 @@ class Dispatcher:
         Who reads.
     stop
         Whether to go on.
+    gather
+        What the copies to the first engine pass through, `None` where each goes by itself.
 
     Attributes
     ----------
@@ -72,12 +90,17 @@ class Dispatcher:
         numbers: Iterator[int],
         reads: Reads,
         stop: Stop,
+        gather: Gather | None = None,
     ) -> None:
         self._members, self._numbers = members, numbers
         self._reads, self._stop = reads, stop
         self._slots = [(k, slot) for slot in range(depth) for k in range(len(members))]
         self._free = deque(self._slots)
         self._flying: deque[tuple[int, int]] = deque()
+        # What has been read and waits for others to go with it.
+        self._read: deque[tuple[int, int]] = deque()
+        self._gather = gather
+        self._at_once = 1 if gather is None else in_one_call(len(self._slots))
         self._held = [[NO_CHUNK] * depth for _ in members]
         self._more = True
         self.at = (POOL, 0)
@@ -123,22 +146,44 @@ class Dispatcher:
             self._reads.begin(worker, slot, self._members[worker].ask(slot, chunk))
 
     def _hand_on(self) -> bool:
-        """Queue the copies of all chunks that have come; whether there were any."""
-        finished, flying = self._reads.finished, self._flying
-        before = len(flying)
+        """See to all chunks that have come, and queue their copies; whether there were any."""
+        finished, read = self._reads.finished, self._read
+        found = False
         for worker, member in enumerate(self._members):
-            while (found := finished(worker)) is not None:
-                slot, done = found
+            while (one := finished(worker)) is not None:
+                slot, done = one
                 chunk = self._held[worker][slot]
                 self.at = (POOL, chunk)
                 if done < 0:
                     raise OSError(-done, os.strerror(-done))
                 member.take(slot, chunk, done)
-                for code in member.codes:
-                    self.at = (code, chunk)
-                    member.hand_on(slot, chunk, code)
-                flying.append((worker, slot))
-        return len(flying) > before
+                read.append((worker, slot))
+                found = True
+        while read and (
+            len(read) >= self._at_once
+            or len(self._flying) <= ENOUGH
+            or not self._reads.flying  # nobody comes any more who could go with them
+        ):
+            self._send([read.popleft() for _ in range(min(len(read), self._at_once))])
+        return found
+
+    def _send(self, slots: Sequence[tuple[int, int]]) -> None:
+        """Queue the copies of these slots."""
+        members, held, gather = self._members, self._held, self._gather
+        if gather is not None:
+            gather.hold()
+        for worker, slot in slots:
+            for code in members[worker].first:
+                self.at = (code, held[worker][slot])
+                members[worker].hand_on(slot, held[worker][slot], code)
+        if gather is not None:
+            gather.send()
+        for worker, slot in slots:
+            for code in members[worker].further:
+                self.at = (code, held[worker][slot])
+                members[worker].hand_on(slot, held[worker][slot], code)
+            members[worker].sent()
+            self._flying.append((worker, slot))
 
     def _landed(self) -> bool:
         """Make room of what has arrived; whether anything had.

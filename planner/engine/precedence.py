@@ -15,7 +15,7 @@ from itertools import count
 from threading import Lock
 from typing import Any, cast
 
-from planner.engine.backends.base import Backend, Engine, Lane, Part, Server
+from planner.engine.backends.base import Backend, Engine, Lane, Part, Server, SlotCopy
 from planner.engine.waits import OneAtATime, Stop
 
 
@@ -164,6 +164,11 @@ class RankedLane:
         """Queue several copies when their class may."""
         inner = self.inner
         self._queue.issue(self._rank, inner, slot, lambda: inner.copy_parts(slot, parts))
+
+    def copy_slots(self, copies: Sequence[SlotCopy]) -> None:
+        """One by one: a higher class waits for one chunk at most."""
+        for slot, target, source, length in copies:
+            self.copy(slot, target, source, length)
 
     def copy_now(self, target: int, source: int, length: int) -> None:
         """The driver's copy, begun when its class may; once begun it goes through."""

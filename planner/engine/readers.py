@@ -8,6 +8,7 @@ from time import perf_counter
 
 from planner.engine import aio
 from planner.engine.aio import Read, Reads
+from planner.engine.backends.shared_lane import SharedLane
 from planner.engine.dispatch import Dispatcher
 from planner.engine.ops import CLEAR, DMA, NO_CHUNK, WAIT
 from planner.engine.part import Part
@@ -43,7 +44,9 @@ def suits(part: Part, terms: Terms) -> bool:
 def dispatcher(part: Part, numbers: Iterator[int], stop: Stop) -> Dispatcher:
     """Who does the part's work: the workers' hands are equipped already."""
     members = [Reader(hands, part.chunks) for hands in part.hands]
-    return Dispatcher(members, part.depth, numbers, Reads(len(members), part.depth), stop)
+    lane = part.hands[0].lanes[0]
+    gather = lane.gather if isinstance(lane, SharedLane) else None
+    return Dispatcher(members, part.depth, numbers, Reads(len(members), part.depth), stop, gather)
 
 
 class Reader:
@@ -53,7 +56,17 @@ class Reader:
     be there.
     """
 
-    __slots__ = ("_begun", "_finish", "_hands", "_operations", "_seen", "_sizes", "ask", "codes")
+    __slots__ = (
+        "_begun",
+        "_finish",
+        "_hands",
+        "_operations",
+        "_seen",
+        "_sizes",
+        "ask",
+        "first",
+        "further",
+    )
 
     def __init__(self, hands: Hands, chunks: Chunks) -> None:
         if hands.asks is None:
@@ -61,9 +74,9 @@ class Reader:
         self._hands, self._sizes = hands, chunks.sizes
         self._finish = hands.asks.finish
         self._operations = operations_of(hands)
-        engines = range(DMA, len(self._operations))
-        # One behind the other; before the first the slot's last chunk has left for the others.
-        self.codes: Sequence[int] = [CLEAR, *engines] if len(engines) > 1 else engines
+        # Before the first the slot's last chunk has left for the others.
+        self.further: Sequence[int] = range(DMA + 1, len(self._operations))
+        self.first: Sequence[int] = [CLEAR, DMA] if self.further else [DMA]
         self._begun: list[float] = [0.0] * len(hands.at)
         self._seen = 0.0
         asked, begun = hands.asks.ask, self._begun
@@ -86,6 +99,9 @@ class Reader:
     def hand_on(self, slot: int, chunk: int, code: int) -> None:
         """Queue the chunk on one engine."""
         self._operations[code](slot, chunk)
+
+    def sent(self) -> None:
+        """Nobody waits for that here."""
 
     def landed(self, slot: int) -> bool:
         """Whether the first engine has taken the chunk out of the slot."""

@@ -21,6 +21,8 @@ EngineKind = Literal["h2d", "d2h", "peer", "local", "kernel", "pages_in", "pages
 """Copy engines, the multiprocessors, and the driver's moves of managed pages to a GPU and back."""
 Part = tuple[int, int, int]
 """(target address, source address, bytes)"""
+SlotCopy = tuple[int, int, int, int]
+"""(slot, target address, source address, bytes)"""
 
 
 Server = tuple[str, int]
@@ -76,6 +78,9 @@ class Lane(Protocol):
 
     def copy_parts(self, slot: int, parts: Sequence[Part]) -> None:
         """Queue several copies and mark the slot behind the last."""
+
+    def copy_slots(self, copies: Sequence[SlotCopy]) -> None:
+        """Queue a copy for each of several slots, in turn; they may arrive all at once."""
 
     def copy_now(self, target: int, source: int, length: int) -> None:
         """The driver's blocking copy, of ordinary memory; returns when the bytes have arrived."""

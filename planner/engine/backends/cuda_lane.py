@@ -18,7 +18,7 @@ from threading import Lock
 from time import perf_counter
 from typing import Final, Protocol
 
-from planner.engine.backends.base import Engine, Lane, Part
+from planner.engine.backends.base import Engine, Lane, Part, SlotCopy
 from planner.engine.backends.cuda_driver import LEGACY, Driver
 from planner.engine.backends.cuda_library import DriverError
 from planner.engine.backends.cuda_quick import quick_calls
@@ -31,6 +31,9 @@ LEAST_KEPT: Final = 256
 """The same of a lane with few slots."""
 MORE: Final = 16
 """Events that are made at a time."""
+WITH_NEXT: Final = 0
+"""Instead of an event: the copy arrived with the next one that is waited for. Slots that were
+queued together are waited for in that order."""
 
 
 class Owner(Protocol):
@@ -56,6 +59,7 @@ class CudaLane:
         "_flying",
         "_issued",
         "_kept",
+        "_leads",
         "_log",
         "_made",
         "_open",
@@ -83,6 +87,8 @@ class CudaLane:
         self._spare: list[int] = []
         self._unread: deque[tuple[float, int]] = deque()
         self._flying = [False] * slots
+        # Whether the copy of a slot arrived with those behind it, of which the last has the event.
+        self._leads = [False] * slots
         self._issued = [0.0] * slots
         self._kept = max(LEAST_KEPT, KEPT * slots)
         self._ptr = self._driver.stream()
@@ -110,14 +116,26 @@ class CudaLane:
     def log(self) -> list[float]:
         """(issue, end) of each copy that was waited for, in turn."""
         while self._unread:
-            self._spare.append(self._read())
+            event = self._read()
+            if event != WITH_NEXT:
+                self._spare.append(event)
         return self._log
 
     def _read(self) -> int:
-        """Log the oldest copy that is not logged yet; returns its event."""
+        """Log the oldest copy that is not logged yet, and those that went with it; their event.
+
+        In a run that is called off the one that has the event may be missing: `WITH_NEXT` then.
+        """
         issued, event = self._unread.popleft()
-        self._log.append(issued)
-        self._log.append(self._backend.when(self.engine.gpu, event))
+        together = [issued]
+        while event == WITH_NEXT and self._unread:
+            issued, event = self._unread.popleft()
+            together.append(issued)
+        if event != WITH_NEXT:
+            end = self._backend.when(self.engine.gpu, event)
+            for issued in together:
+                self._log.append(issued)
+                self._log.append(end)
         return event
 
     def _mark(self, slot: int) -> None:
@@ -125,7 +143,7 @@ class CudaLane:
         if self._timed:
             self._events[slot] = self._fresh()
         self._quick.record(self._events[slot], self._ptr)
-        self._flying[slot] = True
+        self._flying[slot], self._leads[slot] = True, False
 
     def _fresh(self) -> int:
         """An event whose time nobody is going to ask for any more."""
@@ -149,6 +167,22 @@ class CudaLane:
         for target, source, length in parts:
             self._quick.copy(target, source, length, self._ptr)
         self._mark(slot)
+
+    def copy_slots(self, copies: Sequence[SlotCopy]) -> None:
+        """Queue several copies as one; the last slot's event is that of all."""
+        now, slots = perf_counter(), [copy[0] for copy in copies]
+        self._quick.copy_all([copy[1:] for copy in copies], self._ptr)
+        for slot in slots:
+            self._issued[slot] = now
+        if not self._timed:  # each keeps its own event
+            for slot in slots:
+                self._mark(slot)
+            return
+        last = slots[-1]
+        self._mark(last)
+        for slot in slots[:-1]:
+            self._events[slot] = self._events[last]
+            self._flying[slot] = self._leads[slot] = True
 
     def copy_now(self, target: int, source: int, length: int) -> None:
         """The driver's copy of ordinary memory.
@@ -186,7 +220,8 @@ class CudaLane:
         """The slot has arrived: it is free, and its time may be asked for."""
         self._flying[slot] = False
         if self._timed:
-            self._unread.append((self._issued[slot], self._events[slot]))
+            event = WITH_NEXT if self._leads[slot] else self._events[slot]
+            self._unread.append((self._issued[slot], event))
 
     def arrived(self, slot: int) -> None:
         """Block until the slot's copy has arrived, without taking it off the worker's hands.

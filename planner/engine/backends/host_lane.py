@@ -9,7 +9,7 @@ from threading import Lock, Thread
 from time import perf_counter
 from typing import Any, cast
 
-from planner.engine.backends.base import Engine, Lane, Part
+from planner.engine.backends.base import Engine, Lane, Part, SlotCopy
 from planner.engine.backends.host_touch import Find, carry_out
 from planner.engine.memory import copy_memory
 from planner.engine.touch import Touch
@@ -91,6 +91,11 @@ class HostLane:
     def copy_parts(self, slot: int, parts: Sequence[Part]) -> None:
         """Queue copies; behind another lane's slot where `follow` said so."""
         self._queue(slot, parts)
+
+    def copy_slots(self, copies: Sequence[SlotCopy]) -> None:
+        """One after another: an emulated engine gains nothing by more at a time."""
+        for slot, target, source, length in copies:
+            self.copy(slot, target, source, length)
 
     def _queue(self, slot: int, parts: Sequence[Any]) -> None:
         self._flying[slot] = True

@@ -10,19 +10,58 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from planner.engine.backends.base import Lane, Part
+from planner.engine.backends.base import Lane, Part, SlotCopy
+
+
+class Gather:
+    """Copies over a lane that is shared: each goes at once, or is held back until all go together.
+
+    All calls come from the one thread that uses the lane.
+    """
+
+    __slots__ = ("_copies", "_holds", "_lane")
+
+    def __init__(self) -> None:
+        self._lane: Lane | None = None
+        self._copies: list[SlotCopy] = []
+        self._holds = False
+
+    def hold(self) -> None:
+        """Hold back what comes from now on."""
+        self._holds = True
+        self._copies.clear()
+
+    def copy(self, lane: Lane, copy: SlotCopy) -> None:
+        """Queue a copy on the lane, or hold it back."""
+        if self._holds:
+            self._lane = lane
+            self._copies.append(copy)
+        else:
+            lane.copy(*copy)
+
+    def send(self) -> None:
+        """Queue what was held back, and hold nothing back any more."""
+        copies, self._holds = self._copies, False
+        if self._lane is None or not copies:
+            return
+        if len(copies) == 1:
+            self._lane.copy(*copies[0])
+        else:
+            self._lane.copy_slots(copies)
+        copies.clear()
 
 
 class SharedLane:
     """Slots of the lane `inner` from number `first` on; see `backends.base.Lane`.
 
-    One of those that share it `logs`, for all.
+    One of those that share it `logs`, for all; single copies pass through what they `gather` in.
     """
 
-    __slots__ = ("_first", "_logs", "engine", "inner")
+    __slots__ = ("_first", "_logs", "engine", "gather", "inner")
 
-    def __init__(self, inner: Lane, first: int, *, logs: bool) -> None:
+    def __init__(self, inner: Lane, first: int, gather: Gather, *, logs: bool) -> None:
         self.inner, self._first, self._logs = inner, first, logs
+        self.gather = gather
         self.engine = inner.engine
 
     @property
@@ -32,7 +71,12 @@ class SharedLane:
 
     def copy(self, slot: int, target: int, source: int, length: int) -> None:
         """Queue one copy."""
-        self.inner.copy(self._first + slot, target, source, length)
+        self.gather.copy(self.inner, (self._first + slot, target, source, length))
+
+    def copy_slots(self, copies: Sequence[SlotCopy]) -> None:
+        """Queue copies of several slots."""
+        first = self._first
+        self.inner.copy_slots([(first + slot, to, at, size) for slot, to, at, size in copies])
 
     def copy_parts(self, slot: int, parts: Sequence[Part]) -> None:
         """Queue several copies."""

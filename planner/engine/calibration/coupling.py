@@ -226,9 +226,12 @@ def _served(machine: Machine, joints: Sequence[Joint]) -> dict[tuple[Side, int],
     """Seconds that a chunk of each size took the link at the most, by direction and bytes.
 
     Of the whole run but its lead: what filling the ring takes is left in, a hundredth of a run.
+    Chunks that went several in a call say nothing of one by itself.
     """
     found: dict[tuple[Side, int], float] = {}
     for joint in joints:
+        if joint.copy == READ_APART and joint.shape.workers >= FEWEST:
+            continue
         lead = movement(machine, joint.copy, joint.size).lead(joint.shape)
         seconds = (joint.seconds - lead) * joint.shape.chunk / joint.size
         key: tuple[Side, int] = (

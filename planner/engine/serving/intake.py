@@ -9,7 +9,7 @@ from typing import Final
 from planner.engine import aio
 from planner.engine.aio import Read, Reads
 from planner.engine.backends.base import Lane
-from planner.engine.backends.shared_lane import SharedLane
+from planner.engine.backends.shared_lane import Gather, SharedLane
 from planner.engine.dispatch import Dispatcher
 from planner.engine.ops import DMA
 from planner.engine.serving.ends import FileEnd, MemoryEnd
@@ -42,10 +42,11 @@ def dispatcher(
     `reach` gives the lane of all slots, a worker's behind those of the worker before, and waits
     until there is one; `register` makes a slot reachable that has been touched.
     """
-    members = [Taker(job, hand, reach, register) for hand in hands]
+    gather = Gather()
+    members = [Taker(job, hand, reach, register, gather) for hand in hands]
     depth = job.shape.depth
     numbers = iter(range(len(job.chunks)))
-    return Dispatcher(members, depth, numbers, Reads(len(members), depth), job.stop)
+    return Dispatcher(members, depth, numbers, Reads(len(members), depth), job.stop, gather)
 
 
 class Taker:
@@ -57,9 +58,12 @@ class Taker:
         hand: Hand,
         reach: Callable[[], Lane],
         register: Callable[[Hand, int], None],
+        gather: Gather,
     ) -> None:
-        self.codes: Sequence[int] = (DMA,)
+        self.first: Sequence[int] = (DMA,)
+        self.further: Sequence[int] = ()
         self._job, self._hand, self._reach, self._register = job, hand, reach, register
+        self._gather = gather
         self._lane: SharedLane | None = None
         self._asked: dict[int, tuple[Read, int]] = {}
 
@@ -88,7 +92,7 @@ class Taker:
         lane, hand = self._lane, self._hand
         if lane is None:
             first = hand.number * self._job.shape.depth
-            lane = self._lane = SharedLane(self._reach(), first, logs=False)
+            lane = self._lane = SharedLane(self._reach(), first, self._gather, logs=False)
         if not hand.registered[slot]:
             self._register(hand, slot)
         _, _, target, to, size = self._job.chunks[chunk][0]
@@ -96,6 +100,9 @@ class Taker:
             raise TypeError("a copy engine takes what was read to memory")
         _, lead = self._asked[slot]
         lane.copy(slot, target.address + to, hand.addresses[slot] + lead, size)
+
+    def sent(self) -> None:
+        """Count a chunk that stands in the engine's queue."""
         self._job.note_issue()
 
     def landed(self, slot: int) -> bool:

@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 from planner.engine.aio import Read
 from planner.engine.backends.base import Backend, Engine, Lane, Part
-from planner.engine.backends.shared_lane import SharedLane
+from planner.engine.backends.shared_lane import Gather, SharedLane
 from planner.engine.cutting import cuts
 from planner.engine.layout import Layout
 from planner.engine.memory import PAGE, Ring, copy_held, copy_memory, round_up
@@ -153,7 +153,7 @@ class Bound:
     tally: Tally = field(default_factory=Tally)
     places: list[tuple[int, int]] | None = None
     guard: Lock = field(default_factory=Lock)
-    lanes: dict[Engine, Lane] = field(default_factory=dict)
+    lanes: dict[Engine, tuple[Lane, Gather]] = field(default_factory=dict)
 
     def lane(self, engine: Engine, number: int) -> Lane:
         """A worker's lane to an engine: one of its own, or its slots of the one for all."""
@@ -161,8 +161,9 @@ class Bound:
             return self.backend.lane(engine, self.depth, spin=self.spin)
         if engine not in self.lanes:
             slots = self.common * self.depth
-            self.lanes[engine] = self.backend.lane(engine, slots, spin=self.spin)
-        return SharedLane(self.lanes[engine], number * self.depth, logs=number == 0)
+            self.lanes[engine] = self.backend.lane(engine, slots, spin=self.spin), Gather()
+        lane, gather = self.lanes[engine]
+        return SharedLane(lane, number * self.depth, gather, logs=number == 0)
 
 
 class Asked(NamedTuple):
