@@ -20,8 +20,8 @@ the interpreter's lock: four on two cores were 8 to 25 % slower so, while sixtee
 beside an H200 brought 52 GB/s in a trial and 45 on their own (measured 2026-11-30)."""
 MOST_TOGETHER: Final = 4
 """Chunks that go to a copy engine in one call at the most: in a queue of 4 MiB each took 79.9 us
-alone, 77.7 by two, 76.6 by four and 76.1 by eight. A cached file came to the GPU at 47.7 GB/s by ten
-workers with two slots of 4 MiB and at 49.0 so, at 42.7 and 44.9 by twelve with 2 MiB (one H200,
+alone, 77.7 by two, 76.6 by four and 76.1 by eight. A cached file came to the GPU at 47.7 GB/s by
+ten workers with two slots of 4 MiB and at 49.0 so, at 42.7 and 44.9 by twelve with 2 MiB (one H200,
 measured 2026-12-01)."""
 SHARE: Final = 6
 """Part of a ring's slots that go in one call at the most: they come back together, while the others
