@@ -29,10 +29,10 @@ KiB out of memory, whose copying is next to nothing, took 28, 38, 41, 60, 65 and
 of these, the share itself is up to 1.5 times too long (one H200, 16 cores, measured 2026-12-01)."""
 
 CALLS: Final = 3
-"""Calls of the driver that a worker makes for a chunk: whether its slot is free, the copy to or from
-the engine, and the event behind it. With 12 us of them 48 kinds of runs by one to four workers with
-256 KiB to 2 MiB came within 8 % in the median, 22 % in nine of ten (14 and 34 % without; one H200,
-measured 2026-12-01)."""
+"""Calls of the driver that a worker makes for a chunk: whether its slot is free, the copy to or
+from the engine, and the event behind it. With 12 us of them 48 kinds of runs by one to four workers
+with 256 KiB to 2 MiB came within 8 % in the median, 22 % in nine of ten (14 and 34 % without; one
+H200, measured 2026-12-01)."""
 
 COPY: Final = ".copy"
 """How the copying workers of a host are called, behind its name."""
