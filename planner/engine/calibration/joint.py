@@ -113,6 +113,7 @@ def shapes(
     outward: bool = False,
     quick: bool = True,
     apart: bool = False,
+    few: bool = False,
 ) -> list[Shape]:
     """Two slots each for every number of workers, and one slot each for one of them.
 
@@ -122,10 +123,10 @@ def shapes(
     small chunks alone copies and link take almost as long as the turns, which then pass for slow
     copies: runs of 1 and 2 MiB showed no turn at all, and 256 KiB by six to eight workers, chosen
     for that, took 3 to 3.8 times as long as predicted (one H200, measured 2026-12-01). So there are
-    the smallest ones as well, and half as many workers with both, for what more of them add. With
-    few cores a chunk is handed to another thread and back, by one worker, too, which elsewhere
-    never waits for a turn: on two cores chunks of 1 MiB were a tenth slower than predicted without,
-    and chosen for it.
+    the smallest ones as well, and half as many workers with both, for what more of them add (not
+    where a `few` runs must do). With few cores a chunk is handed to another thread and back, by one
+    worker, too, which elsewhere never waits for a turn: on two cores chunks of 1 MiB were a tenth
+    slower than predicted without, and chosen for it.
 
     Outward, where copies are slower and flatter in the workers, the fewest, a middle number and the
     most of them will do. Copies that are not `quick` (a file system takes longer than any lock) say
@@ -137,7 +138,7 @@ def shapes(
         counts = sorted({workers[0], workers[len(workers) // 2], workers[-1]})
     found = [Shape(chunk, 2, count) for count in counts]
     if quick and chunk > SMALL:
-        found += _small(counts)
+        found += _small(counts, few=few)
     if outward:
         return found
     # With the most workers the locks may set the pace, which one slot or two do not change.
@@ -146,13 +147,14 @@ def shapes(
     return [*found, Shape(chunk, 1, single)]
 
 
-def _small(counts: Sequence[int]) -> list[Shape]:
+def _small(counts: Sequence[int], *, few: bool) -> list[Shape]:
     """Small chunks by the most workers that are of use, and by half as many."""
     if max(counts) <= FEW_CORES:
         return [Shape(SMALL, 2, count) for count in counts[-2:]]
     useful = [count for count in counts if count <= USUAL]
     half = min(useful, key=lambda count: abs(2 * count - useful[-1]))
-    return [Shape(chunk, 2, count) for chunk in (SMALL, TINY) for count in (half, useful[-1])]
+    both = useful[-1:] if few else [half, useful[-1]]
+    return [Shape(chunk, 2, count) for chunk in (SMALL, TINY) for count in both]
 
 
 class Pipelines:
@@ -187,6 +189,7 @@ class Pipelines:
             outward=few and not inward,
             quick=self.copy != "save",
             apart=self.copy == READ_APART,
+            few=few,
         )
         # Few cores are slow enough for one pass, and have few workers to wake.
         again = inward and max(workers) > FEW_CORES

@@ -1,8 +1,8 @@
 """Copy capacity C(workers, ring): how fast threads fill or drain a ring without a copy engine.
 
-Each worker goes round its own two slots, as the workers of a transfer do, and takes the next piece
-of the source from a counter that all share. One sample is a slice of time after a warm-up; its rate
-is the sum of what each worker did in its own time, so that no straggler's tail is counted.
+Each worker goes round its own part of the ring, as the workers of a transfer do, and takes the next
+piece of the source from a counter that all share. One sample is a slice of time after a warm-up;
+its rate is the sum of what each worker did in its own time, so that no straggler's tail is counted.
 """
 
 from __future__ import annotations
@@ -28,9 +28,15 @@ from planner.machine.tables import CopyTable
 
 MIB: Final = 1 << 20
 SLOTS: Final = 2
-"""Slots of a worker: one is filled while the other is emptied."""
+"""Slots of a worker at the least, as rings have them: one is filled while the other is emptied."""
 SMALLEST_CHUNK: Final = MIB
-"""Below 1 MiB the interpreter's time for a chunk, which `per_chunk` holds, outweighs the copy."""
+"""Bytes of a slot at the least: smaller rings are for fewer workers."""
+LARGEST: Final = 8 * MIB
+"""Bytes that a worker copies in one call, as far as its part of the ring goes. The interpreter's
+lock counts least so: by calls of a slot each, twelve workers went round 32 MiB at 37 GB/s and round
+64 at 67, one call every 38 us, which is little but turns at the lock (one H200, measured
+2026-12-01). Larger copies would leave too few in a sample, and those of 256 MiB go around the
+caches, as no ring's do."""
 PIECES: Final = 512
 """Pieces that are gathered in one sample: about half a millisecond."""
 SMALL: Final = 4 << 10
@@ -61,9 +67,14 @@ def worker_counts(cores: int) -> list[int]:
 
 
 def chunk_of(workers: int, ring: int) -> int | None:
-    """Bytes of a chunk of a ring, `None` where it would be too small to measure."""
-    chunk = ring // (SLOTS * workers)
-    return chunk if chunk >= SMALLEST_CHUNK else None
+    """Bytes that a worker copies in one call, `None` where its slots would be too small to measure.
+
+    Its whole part of the ring, or equal shares of that.
+    """
+    part = ring // workers
+    if part < SLOTS * SMALLEST_CHUNK:
+        return None
+    return part // -(-part // LARGEST)
 
 
 def rate(side: Side, slots: Sequence[memoryview], workers: int, seconds: float) -> float:
@@ -137,7 +148,8 @@ def cells(
             chunk = chunk_of(workers, size)
             if chunk is None:
                 continue
-            slots = [ring[k * chunk : (k + 1) * chunk] for k in range(SLOTS * workers)]
+            own = size // workers // chunk
+            slots = [ring[k * chunk : (k + 1) * chunk] for k in range(own * workers)]
 
             def run(slots: Sequence[memoryview] = slots, workers: int = workers) -> float:
                 return rate(side, slots, workers, seconds)

@@ -16,12 +16,13 @@ from planner.model.strategies.remembered import Remembered
 from planner.native import native
 from planner.results import Cause, SetupStep
 
-CROWD: Final = 4.0
-"""Power in which a chunk's copying and the turns of all workers at the locks add up. A lock that is
-taken for most of the time is waited for though it could serve everybody: six workers, which copy a
-chunk every 73 us and take turns of 68 us, brought one every 90 to 104 us (two H200s). Of 74 staged
-runs there nine tenths came within 26 % of the larger of the two, within 19 % of this."""
-
+CROWD: Final = 2.0
+HANDED: Final = 4.0
+"""Powers in which a chunk's copying and the turns of all workers at the locks add up, where workers
+meet and where one thread hands on. A lock that is taken for most of the time is waited for though
+it could serve everybody. 30 staged plans came within 7 % in the median by the second power, 8 to 11
+by the fourth; 9 loads of files, which one thread hands on, within 10 and 5 (one H200, measured
+2026-12-01)."""
 MEET: Final = 2
 """Power of the share of the others, 1 - 1/W, in which a turn grows with W workers. Chunks of 256
 KiB out of memory, whose copying is next to nothing, took 28, 38, 41, 60, 65 and 69 us by 2, 4, 6,
@@ -210,7 +211,7 @@ def _copies(
     # Only who hands on what others read has to see to a slot; workers go on with their own.
     apart = crossing.before == "file" and native(workers, chunk, crossing.cores)
     # One worker by itself hands its lock to nobody, but to the thread of an emulated engine.
-    own = turn_among(workers, overhead, longest, handed=apart)
+    own = turn_among(workers * int(crossing.turns), overhead, longest, handed=apart)
     if crossing.machine.emulated:
         own = longest
 
@@ -228,7 +229,7 @@ def _copies(
     def seconds(length: int) -> float:
         if workers == 1:
             return max(alone(length), turns_of_all(length))
-        return crowded(alone(length), turns_of_all(length))
+        return crowded(alone(length), turns_of_all(length), handed=apart)
 
     cause: Cause = "page_faults" if faults > 1 / capacity else "host_copy"
     if turns_of_all(chunk) > alone(chunk):
@@ -259,9 +260,9 @@ def turn_among(workers: int, overhead: float, turn: float, *, handed: bool = Fal
     return overhead + max(0.0, turn - overhead) * (meeting if handed else meeting**MEET)
 
 
-def crowded(alone: float, turns: float) -> float:
+def crowded(alone: float, turns: float, *, handed: bool = False) -> float:
     """Seconds of a round of several workers: its own copying, and the turns of all at the locks."""
-    return together((alone, turns), CROWD)
+    return together((alone, turns), HANDED if handed else CROWD)
 
 
 def least_copy(crossing: Crossing, table: CopyTable, ring: int | None, *, dma: bool) -> float:

@@ -61,14 +61,16 @@ def test_a_lead_is_what_a_run_takes_beside_its_pace() -> None:
     table = CopyTable(workers=(4,), rings=(MIB,), rates=((4 << 30,),))
     run = Cell(("gather", 4), None, clean=[13e-3])
     assert crowd.lead_of([run], table) == pytest.approx((13e-3 - 48 / 4096) / 3)
-    # The interpreter's 24 us of a chunk are part of the pace, and turns of which 9 of 16 are handed
-    # over, and which take as long as the copies, add up with them in the fourth power.
+    # The interpreter's 24 us of a chunk are part of the pace, and so are four such turns, which
+    # add up with the copies in the second power.
     own = table.model_copy(update={"per_chunk": 24e-6})
     alone = 24e-6 + 4 / 4096
-    assert crowd.lead_of([run], own) == pytest.approx((13e-3 - 12 * alone) / 3, rel=1e-3)
+    pace = 12 * (alone**2 + (4 * 24e-6) ** 2) ** 0.5
+    assert crowd.lead_of([run], own) == pytest.approx((13e-3 - pace) / 3)
+    # Of longer turns 9 of 16 are handed over; here they take as long as the copies.
     turn = 24e-6 + (alone / 4 - 24e-6) / (9 / 16)
     crowded = crowd.lead_of([Cell(("gather", 4), None, clean=[20e-3])], own, turn)
-    assert crowded == pytest.approx((20e-3 - 12 * 2**0.25 * alone) / 3)
+    assert crowded == pytest.approx((20e-3 - 12 * 2**0.5 * alone) / 3)
     # A run that was faster than the tables promise adds nothing; without one nothing is known.
     assert crowd.lead_of([Cell(("gather", 4), None, clean=[1e-3])], table) == 0.0
     assert crowd.lead_of([], table) is None

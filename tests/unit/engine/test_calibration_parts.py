@@ -417,6 +417,9 @@ def test_only_quick_copies_outward_are_run_with_small_chunks_too() -> None:
     out = shapes(counts, 1024 * MIB, outward=True)
     small = [Shape(chunk, 2, w) for chunk in (MIB, MIB // 4) for w in (8, 16)]
     assert out == [*saved, *small]
+    # Where a few runs must do, the most workers tell.
+    brief = shapes(counts, 1024 * MIB, outward=True, few=True)
+    assert brief == [*saved, Shape(MIB, 2, 16), Shape(MIB // 4, 2, 16)]
 
 
 def test_small_chunks_and_single_slots_are_run_by_as_many_workers_as_rings_have() -> None:

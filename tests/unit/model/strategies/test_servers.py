@@ -24,9 +24,9 @@ def table(per_chunk: float = 0.0, per_piece: float = 0.0) -> CopyTable:
     )
 
 
-def crowding(alone: float, turns: float) -> float:
-    """Seconds of a chunk whose copying and whose turns at the locks add up in the fourth power."""
-    return float((alone**4 + turns**4) ** 0.25)
+def crowding(alone: float, turns: float, power: int = 2) -> float:
+    """Seconds of a chunk whose copying and whose turns at the locks add up in a power."""
+    return float((alone**power + turns**power) ** (1 / power))
 
 
 def test_workers_share_the_capacity() -> None:
@@ -42,7 +42,7 @@ def test_the_interpreter_is_taken_in_turn() -> None:
     shared = table(per_chunk=10e-6)
     big = copy_stage(crossing(), shared, Shape(10**6, 2, 8), MIB, dma=False)
     assert big.seconds(10**6) == pytest.approx(crowding(0.51e-3, 80e-6))
-    assert big.seconds(10**6) == pytest.approx(0.51e-3, rel=1e-3)
+    assert big.seconds(10**6) == pytest.approx(0.51e-3, rel=0.02)
     assert big.cause == "host_copy"
     small = copy_stage(crossing(), shared, Shape(64_000, 2, 8), MIB, dma=False)
     assert small.seconds(64_000) == pytest.approx(crowding(42e-6, 80e-6))
@@ -61,7 +61,7 @@ def test_a_turn_is_taken_only_where_workers_crowd() -> None:
     assert (beside.cause, small.cause) == ("host_copy", "issue_overhead")
     assert beside.charges["host0.dispatch"] == pytest.approx(70e-6 / 10**6)
     # 8 MB take 4.01 ms: hardly a turn is waited for. One worker never meets anybody.
-    assert beside.seconds(8 * 10**6) == pytest.approx(4.01e-3, rel=1e-4)
+    assert beside.seconds(8 * 10**6) == pytest.approx(crowding(4.01e-3, 8 * 55.9375e-6))
     lonely = copy_stage(crossing(), crowded, Shape(10**5, 2, 1), MIB, dma=True)
     assert lonely.seconds(10**5) == pytest.approx(10e-6 + 10**5 / 16e9)
     assert lonely.cause == "host_copy"
@@ -192,9 +192,13 @@ def test_workers_call_the_driver_three_times_for_a_chunk_beside_an_engine() -> N
 def test_who_hands_on_meets_the_readers_and_they_do_not_meet_each_other() -> None:
     # 64 KB would be read by eight workers themselves; 256 KiB are handed on, 10 + 60 * 7/8 us each.
     crowded = table(per_chunk=10e-6).model_copy(update={"turn": 70e-6})
-    expected: dict[Kind, float] = {"file": 8 * 62.5e-6, "pageable": 8 * 55.9375e-6}
-    for before, turns in expected.items():
+    # Who hands on is waited for less: in the fourth power, not in the second.
+    expected: dict[Kind, tuple[float, int]] = {
+        "file": (8 * 62.5e-6, 4),
+        "pageable": (8 * 55.9375e-6, 2),
+    }
+    for before, (turns, power) in expected.items():
         at = crossing(before, cores=32)
         stage = copy_stage(at, crowded, Shape(256 << 10, 2, 8), MIB, dma=True)
         copying = 10e-6 + 8 * (256 << 10) / 16e9
-        assert stage.seconds(256 << 10) == pytest.approx(crowding(copying, turns))
+        assert stage.seconds(256 << 10) == pytest.approx(crowding(copying, turns, power))
