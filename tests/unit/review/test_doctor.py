@@ -415,6 +415,21 @@ def test_the_calibration(changes: dict[str, Any], level: str, told: str) -> None
     assert told in found.seen
 
 
+def test_a_machine_file_is_calibrated_where_its_machine_is() -> None:
+    kept = seen.observation().calibration
+    assert kept is not None
+    for one in (
+        sources(spread=0.12),
+        sources(disturbed=11),
+        replace(kept, at_s=seen.NOW - 31 * seen.DAY),
+    ):
+        here = only_one("calibration", calibration=one)
+        assert here.mend.startswith("planner calibrate")
+        assert "-o FILE" not in here.mend
+        there = only_one("calibration", calibration=one, computer=False)
+        assert there.mend.startswith("planner calibrate --full -o FILE on that machine")
+
+
 def test_a_check_that_fails_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(observation: Observation) -> Iterator[Finding]:
         yield from host.virtual(observation)
