@@ -306,9 +306,10 @@ def _prediction(
         return judged(predict(loaded.plan, machine, schedules=schedules), loaded.plan)
     except InfeasibleError as error:
         # The plan may be possible here by other means; this schedule is not.
+        instead = "execute the plan instead: it is planned for this computer then"
         raise UnavailableError(
             f"{machine.name} cannot run the saved schedule: {error.message}",
-            hint="execute the plan instead: it is planned for this computer then",
+            hint=f"{error.hint}; or {instead}" if error.hint else instead,
         ) from error
 
 

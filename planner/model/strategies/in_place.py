@@ -11,6 +11,7 @@ from planner.model.stage import Stage
 from planner.model.strategies.base import Crossing, Shape, Strategy, kinds, step, steps
 from planner.model.strategies.pinned import DOWN, UP
 from planner.model.strategies.servers import copy_into_managed, wire_charges
+from planner.model.strategies.unmeasured import IN_PLACE, unmeasured
 from planner.model.touched import Use, in_place
 from planner.results import SetupStep
 
@@ -24,7 +25,7 @@ def not_asked(crossing: Crossing, name: str) -> str | None:
 
 def _no_reads(crossing: Crossing) -> str | None:
     if crossing.curve("zero_copy") is None:
-        return f"{crossing.resource} has no measured access to host memory in place"
+        return unmeasured(crossing.resource, IN_PLACE)
     return None
 
 
