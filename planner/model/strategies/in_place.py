@@ -137,6 +137,15 @@ def _kept_on_host(crossing: Crossing, shape: Shape) -> tuple[SetupStep, ...]:
     return steps(step("map the managed memory", size, rate, seconds))
 
 
+def _registering(crossing: Crossing) -> str | None:
+    """That the step above is as long as registering takes."""
+    if crossing.before != "managed" or crossing.ram.managed_map is not None:
+        return None
+    if crossing.ram.setup.register_rate is None:
+        return "mapping managed memory was not measured, and is left out"
+    return "mapping managed memory was not measured: registering as much stands in for it"
+
+
 MANAGED_HOST = Strategy(
     "managed_host",
     UP,
@@ -150,5 +159,6 @@ MANAGED_HOST = Strategy(
     resides=False,
     starts=kinds("pageable"),
     later_reads=_none,
+    stands_in=_registering,
 )
 """Managed memory with the advice to prefer the host and to be mapped by the GPU."""
