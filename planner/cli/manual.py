@@ -69,6 +69,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("planner calibrate", "measure this computer for machine: here"),
         ("planner calibrate --full -o node.yaml", "everything, and a file that plans can name"),
         ("planner calibrate --link pcie0", "one link again"),
+        ("planner calibrate --overwrite", "quickly, though a full one is kept"),
     ),
     "topo": (
         ("planner topo", "this computer, as it was calibrated, else as the system tells"),

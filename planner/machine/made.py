@@ -17,3 +17,9 @@ def is_quick(machine: Machine) -> bool:
     Its first source tells: links that were measured again later have sources of their own.
     """
     return machine.source_of().by == QUICK
+
+
+def full_day(machine: Machine) -> str | None:
+    """The day of the full calibration that the machine's numbers come from; `None` without one."""
+    source = machine.source_of()
+    return source.when if source.by == FULL else None

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from planner.engine.calibration.degraded import link_warning
+from planner.machine.made import FULL, QUICK, full_day
 from planner.machine.observation import Calibration, Observation
 from planner.machine.schema import Machine
 from planner.results.doctor import Finding
@@ -21,6 +22,7 @@ DISTURBED: Final = 10
 DAY: Final = 86400.0
 
 _AGAIN: Final = "planner calibrate (--full takes three minutes), while nothing else runs"
+_AGAIN_IN_FULL: Final = f"{FULL}, while nothing else runs"
 _AGAIN_THERE: Final = "planner calibrate --full -o FILE on that machine, while nothing else runs"
 """Of a machine file: a calibration of this computer would not change what it says."""
 
@@ -62,11 +64,18 @@ def calibration(seen: Observation) -> Iterator[Finding]:
             "calibration",
             f"it is {days:.0f} days old",
             why="what it measured may have changed: predictions drift from measurements",
-            mend="planner calibrate; planner history shows what drifted"
+            mend=f"{FULL if full_day(machine) else QUICK}; planner history shows what drifted"
             if seen.computer
             else _AGAIN_THERE,
         )
-    yield from _sources(machine, _AGAIN if seen.computer else _AGAIN_THERE)
+    yield from _sources(machine, _again(seen, machine))
+
+
+def _again(seen: Observation, machine: Machine) -> str:
+    """How to measure all of it once more, no worse than it was."""
+    if not seen.computer:
+        return _AGAIN_THERE
+    return _AGAIN if full_day(machine) is None else _AGAIN_IN_FULL
 
 
 def _none(seen: Observation) -> Finding:
