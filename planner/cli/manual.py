@@ -39,6 +39,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "check": (
         ("planner check plans/*.yaml", "every fault of all plans"),
         ("planner check plan.yaml --resolved", "what it says with includes and variables"),
+        ("planner check node.yaml", "a machine file"),
     ),
     "estimate": (
         ("planner estimate plan.yaml", "how, how long, and what limits"),
