@@ -7,6 +7,7 @@ pydantic takes as long as the rest of its imports.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, WithJsonSchema
@@ -22,7 +23,17 @@ RATE_PATTERN: Final = (
 )
 
 
-def _field(parse: Callable[[str], Any], pattern: str, example: str, about: str) -> tuple[Any, Any]:
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """What a field holds, for messages about what is no quantity at all: `a time`, and one."""
+
+    kind: str
+    example: str
+
+
+def _field(
+    parse: Callable[[str], Any], pattern: str, quantity: Quantity, about: str
+) -> tuple[Any, ...]:
     """Pydantic annotations of a quantity: text is parsed, numbers (of our JSON) pass."""
 
     def read(value: object) -> object:
@@ -35,13 +46,17 @@ def _field(parse: Callable[[str], Any], pattern: str, example: str, about: str) 
             {"type": "number", "minimum": 0},
         ],
         "description": about,
-        "examples": [example],
+        "examples": [quantity.example],
     }
-    return BeforeValidator(read), WithJsonSchema(schema)
+    return BeforeValidator(read), WithJsonSchema(schema), quantity
 
 
-Bytes = Annotated[int, *_field(parse_size, SIZE_PATTERN, "14GB", "Bytes, with a unit: 14GB, 64MiB")]
-Seconds = Annotated[float, *_field(parse_time, TIME_PATTERN, "12ms", "Seconds, with a unit: 12ms")]
+_SIZE: Final = Quantity("a size", "14GB")
+_TIME: Final = Quantity("a time", "12ms")
+_RATE: Final = Quantity("a rate", "25GB/s")
+
+Bytes = Annotated[int, *_field(parse_size, SIZE_PATTERN, _SIZE, "Bytes, with a unit: 14GB, 64MiB")]
+Seconds = Annotated[float, *_field(parse_time, TIME_PATTERN, _TIME, "Seconds, with a unit: 12ms")]
 BytesPerSecond = Annotated[
-    float, *_field(parse_rate, RATE_PATTERN, "25GB/s", "Bytes per second, with a unit: 25GB/s")
+    float, *_field(parse_rate, RATE_PATTERN, _RATE, "Bytes per second, with a unit: 25GB/s")
 ]

@@ -18,7 +18,7 @@ from planner.cli.manual import CODES, epilog, exit_codes
 from planner.cli.options import Session, Verbose
 
 VERBS: Final[dict[str, str]] = {
-    "check": "Read plans and report every fault at once.",
+    "check": "Read plans or machine files, and report every fault at once.",
     "estimate": "Choose how to move the data and predict how long it takes.",
     "execute": "Move the data for real, and hold the measurement against the prediction.",
     "diff": "Show what changed from one result to another, and whether it may.",

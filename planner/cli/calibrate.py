@@ -12,7 +12,7 @@ import typer
 
 from planner.cli.console import Console
 from planner.cli.options import Backend, verb
-from planner.errors import ExitCode
+from planner.errors import ExitCode, InputError
 
 if TYPE_CHECKING:
     from planner.machine.schema import Machine
@@ -43,6 +43,9 @@ LinkName = Annotated[
     ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with a --full that was interrupted.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Allow a quick one to replace a full one that is kept.")
+]
 
 
 @verb
@@ -54,6 +57,7 @@ def calibrate(
     full: Full = False,
     link: LinkName = None,
     resume: Resume = False,
+    overwrite: Overwrite = False,
     *,
     console: Console,
 ) -> int:
@@ -61,12 +65,16 @@ def calibrate(
 
     Takes a while and loads the machine; nothing else should run. The result is kept for
     `machine: here`, unless --scratch measures another disk. With -o FILE it is saved as a machine
-    file (YAML) that plans can name.
+    file (YAML) that plans can name. A quick calibration takes the place of a full one with
+    --overwrite alone; else it is refused, or saved where -o says and not kept.
     """
     asked = Asked(backend, emulate_gpus, scratch, full=full or resume, link=link, resume=resume)
     asked.check()
+    better = None if overwrite else _better(asked)
+    if better is not None:
+        _spare(better, console)
     with _told(console):
-        machine = _measure(asked, console)
+        machine = _measure(asked, console, keep=better is None)
     if name is not None:
         machine = machine.model_copy(update={"name": name})
     _show(machine, console)
@@ -127,8 +135,33 @@ class Asked:
                 )
 
 
-def _measure(asked: Asked, console: Console) -> Machine:
-    """This computer, measured now; kept as `here` where it is what `here` stands for."""
+def _better(asked: Asked) -> str | None:
+    """The day of a kept full calibration that this one would replace by less; `None` if none is."""
+    if asked.full or asked.link is not None or asked.scratch is not None:
+        return None
+    from planner.engine.here import kept
+    from planner.machine.made import full_day
+
+    machine = kept(asked.backend)
+    return None if machine is None else full_day(machine)
+
+
+def _spare(day: str, console: Console) -> None:
+    """Say that the full calibration of `day` stays; raise `InputError` where nothing is left to do.
+
+    It took three minutes of an idle computer, and nobody sees by a prediction that it is gone.
+    """
+    if console.manners.output is None:
+        raise InputError(
+            f"this computer has a full calibration of {day}, which a quick one would replace",
+            hint="--full measures as much again, --link LINK one link of it; -o FILE saves a quick "
+            "one beside it, --overwrite replaces it",
+        )
+    console.note(f"the full calibration of {day} stays what `here` stands for")
+
+
+def _measure(asked: Asked, console: Console, *, keep: bool) -> Machine:
+    """This computer, measured now; as `here` if it is to be kept and what `here` stands for."""
     from planner.cli.progress import progress_on
 
     with progress_on(console) as progress:
@@ -136,7 +169,7 @@ def _measure(asked: Asked, console: Console) -> Machine:
             from planner.engine.here import mend
 
             return mend(asked.link, backend=asked.backend, full=asked.full, progress=progress)
-        if asked.scratch is None:
+        if asked.scratch is None and keep:
             from planner.engine.here import here
 
             return here(

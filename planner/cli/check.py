@@ -1,4 +1,4 @@
-"""`planner check`: read plans, and report every fault of all of them at once."""
+"""`planner check`: read plans and machine files, and report every fault of all of them at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from planner.cli.options import Settings, verb
 
 PlanFiles = Annotated[
     list[str],
-    typer.Argument(metavar="PLAN...", help="Plans (YAML).", autocompletion=complete.plans),
+    typer.Argument(
+        metavar="PLAN...", help="Plans, or machine files (YAML).", autocompletion=complete.plans
+    ),
 ]
 Resolved = Annotated[
     bool,
@@ -25,15 +27,15 @@ Resolved = Annotated[
 def check(
     plans: PlanFiles, settings: Settings = None, resolved: Resolved = False, *, console: Console
 ) -> int:
-    """Read plans and report every fault at once, each with its line and column.
+    """Read plans or machine files and report every fault at once, with its line and column.
 
     The machine that a plan names is read too, and the files that its flows read from must exist.
     """
-    from planner.review import answers
+    from planner.review.checking import read_files
 
-    loaded = answers.read_plans(plans, settings=settings or ())
-    if resolved and not console.json:
+    found = read_files(plans, settings=settings or ())
+    if resolved and found.plans and not console.json:
         from planner.report.resolved import resolved_text
 
-        console.page(resolved_text(loaded, console.style))
-    return show(answers.checked(loaded), console)
+        console.page(resolved_text(found.plans, console.style))
+    return show(found.result(), console)

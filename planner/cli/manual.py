@@ -39,6 +39,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "check": (
         ("planner check plans/*.yaml", "every fault of all plans"),
         ("planner check plan.yaml --resolved", "what it says with includes and variables"),
+        ("planner check node.yaml", "a machine file"),
     ),
     "estimate": (
         ("planner estimate plan.yaml", "how, how long, and what limits"),
@@ -69,6 +70,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("planner calibrate", "measure this computer for machine: here"),
         ("planner calibrate --full -o node.yaml", "everything, and a file that plans can name"),
         ("planner calibrate --link pcie0", "one link again"),
+        ("planner calibrate --overwrite", "quickly, though a full one is kept"),
     ),
     "topo": (
         ("planner topo", "this computer, as it was calibrated, else as the system tells"),

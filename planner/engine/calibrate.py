@@ -35,6 +35,7 @@ from planner.engine.progress import Progress, Quiet
 from planner.engine.waits import SWITCH_S
 from planner.errors import InputError, UnavailableError
 from planner.machine.discover import discover
+from planner.machine.made import FULL as FULL_BY, QUICK as QUICK_BY
 from planner.machine.schema import Hbm, Machine
 
 _LOG: Final = logging.getLogger(__name__)
@@ -214,7 +215,7 @@ def _measured(
         with open_arena(device, gpus, job.folder, about.cores, job.scope, job.listener) as arena:
             backend, context = future.result()
             found = Found(job.name, about, gpus, emulated=backend.emulated, pairs=pairs)
-            found.by = "planner calibrate --full" if job.scope.full else "planner calibrate"
+            found.by = FULL_BY if job.scope.full else QUICK_BY
             found.when = datetime.now(tz=UTC).date().isoformat()
             found.host = platform.node()
             _wake(backend, arena, found)

@@ -25,6 +25,7 @@ from planner.wording import quoted
 __all__ = [
     "CATALOG",
     "catalogue",
+    "is_machine_text",
     "knows_spread",
     "load_machine",
     "parse_machine",
@@ -39,6 +40,9 @@ _SUFFIXES: Final = (".yaml", ".yml", ".json")
 # A machine of 64 hosts with 8 GPUs each writes about 150,000 keys and scalars. Aliases of aliases
 # (`&a [*b, *b]`, `&b [*c, *c]` …) write more in a few lines than fits into memory.
 _MOST_NODES: Final = 5_000_000
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_OF_OTHERS: Final = frozenset({"flows", "compute", "vars", "machine", "include", "format"})
+"""Keys of plans and of saved results, which may have some words of machine files beside them."""
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 _NO_OVERRIDES: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -131,6 +135,23 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
+def is_machine_text(text: str) -> bool:
+    """Whether `text` has keys of a machine file and none of a plan or of a result.
+
+    Its values may be wrong; of a text that is not YAML nobody can tell.
+    """
+    try:
+        # Where a tab is a fault, who reads all of it tells.
+        plain = text.removeprefix("\ufeff").replace("\t", " ")
+        root = yaml.compose(plain, Loader=_LOADER)
+    except (yaml.YAMLError, RecursionError):
+        return False
+    if not isinstance(root, yaml.MappingNode):
+        return False
+    keys = {str(key.value) for key, _ in root.value if isinstance(key, yaml.ScalarNode)}
+    return not keys & _OF_OTHERS and bool(keys & {"nodes", "links", "sources"})
+
+
 def parse_machine(text: str, file: str) -> Machine:
     """The machine that `text` describes; raises `MachineError` with all faults, named by `file`."""
     written = _read(text, file)
@@ -173,9 +194,8 @@ def _read(text: str, file: str) -> Written:
         # tab is forbidden, so a space in its place changes nothing and keeps the columns.
         text = text.replace("\t", " ")
     written = Written(file=file, lines=text.splitlines())
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        root = yaml.compose(text.removeprefix("\ufeff"), Loader=loader)
+        root = yaml.compose(text.removeprefix("\ufeff"), Loader=_LOADER)
         if root is not None:
             written.tree = _Reader(written).read(root, ())
     except yaml.MarkedYAMLError as error:

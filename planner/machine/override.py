@@ -10,7 +10,7 @@ name that stands for one member of a class (`links.node3.pcie0`) writes the mach
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -27,6 +27,8 @@ SOURCE: Final = "override"
 
 FAILED: Final = "failed"
 """The word that takes a link out: `links.pcie0.failed=true`."""
+
+_IN_A_FILE: Final = "write it in a machine file, and name that with machine:"
 
 # The CPU or the driver's fault handler limits these, not the wire: a faster wire does not help
 # (pageable copies run at 6 GB/s and faults at 10 GB/s on a wire of 55: catalogue, h200-sxm-1).
@@ -159,7 +161,7 @@ def _resolve(machine: Machine, path: str) -> tuple[str, ...]:
         children = _children(thing)
         if len(steps) == 2 and steps[0] == "links":
             children |= {"rate": None, FAILED: None}  # of both directions
-        fitting = [name for name in children if rest == name or rest.startswith(f"{name}.")]
+        fitting = [name for name in children if f"{rest}.".startswith((f"{name}.", f"{name}["))]
         if not fitting:
             word = rest.split(".")[0]
             inside = ".".join(steps) or "the machine"
@@ -175,15 +177,43 @@ def _resolve(machine: Machine, path: str) -> tuple[str, ...]:
             )
         name = max(fitting, key=len)
         steps.append(name)
-        thing, rest = children[name], rest[len(name) + 1 :]
+        holder, thing, rest = thing, children[name], rest[len(name) + 1 :]
+        kind = _kind(holder, name)
+        if kind is tuple or (kind is dict and thing is None and not rest):
+            what = "a list" if kind is tuple else "a block that this machine does not have"
+            raise _RefusedError(
+                f"{'.'.join(steps)} is {what}, an override sets one value", _IN_A_FILE
+            )
     if not steps:
         raise _RefusedError("an override needs a key path", "like links.pcie0.rate=22GB/s")
-    if isinstance(thing, (BaseModel, Mapping, tuple)):
+    if isinstance(thing, (BaseModel, Mapping)):
         raise _RefusedError(
             "this is a whole block, an override sets one value",
-            f"name one of: {', '.join(_children(thing))}" if _children(thing) else None,
+            f"name one of: {', '.join(_children(thing))}" if _children(thing) else _IN_A_FILE,
         )
     return tuple(steps)
+
+
+def _kind(holder: Any, name: str) -> type | None:
+    """`tuple` for a list, `dict` for a block of keys, as the schema has it: also where none is."""
+    fields = type(holder).model_fields if isinstance(holder, BaseModel) else {}
+    for key, info in fields.items():
+        if name == (info.alias or key):
+            return next(filter(None, map(_shape, _parts(info.annotation))), None)
+    return None
+
+
+def _parts(annotation: Any) -> tuple[Any, ...]:
+    """What a value may be: the members of a union, or the one type."""
+    members = () if get_origin(annotation) in (tuple, dict) else get_args(annotation)
+    return members or (annotation,)
+
+
+def _shape(annotation: Any) -> type | None:
+    if get_origin(annotation) is tuple:
+        return tuple
+    is_block = isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    return dict if is_block else None
 
 
 def _set_rate(machine: Machine, name: str, way: str, text: str) -> Machine:

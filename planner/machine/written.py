@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, Final, get_args
 
-from pydantic import BaseModel, ValidationError, WithJsonSchema
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from planner.errors import Fault
@@ -32,6 +33,7 @@ from planner.machine.schema import (
     Setup,
 )
 from planner.machine.tables import CopyTable
+from planner.quantities import Quantity
 from planner.units import UnitError
 from planner.wording import quoted
 
@@ -184,7 +186,20 @@ class Written:
         if kind.startswith("union_tag"):
             return self._of_kind((*path, "kind"))
         at_key = detail["loc"][-1:] == ("[key]",)
-        return self.fault(path, *_of_value(detail, self.at(path)), at_key=at_key)
+        return self.fault(
+            path, *_of_value(detail, self.at(path), self._quantity(path)), at_key=at_key
+        )
+
+    def _quantity(self, path: Path) -> Quantity | None:
+        """The quantity that belongs at `path`; of a list, that of each item in it."""
+        block = path
+        while block and isinstance(block[-1], int):
+            block = block[:-1]
+        model, key = self._model(block[:-1]), str(block[-1]) if block else ""
+        if key == "points" and len(path) == len(block) + 2:  # a row [size, time]
+            model, key = Point, list(Point.model_fields)[int(path[-1])]
+        info = _field(model, key)
+        return None if info is None else _quantity_of(info.annotation, info.metadata)
 
     def _of_kind(self, path: Path) -> Fault:
         """A node whose kind is missing or unknown, so that nothing more can be said of it."""
@@ -231,7 +246,9 @@ def _not_one_of(given: Any, choices: list[str]) -> tuple[str, str]:
     )
 
 
-def _of_value(detail: ErrorDetails, given: Any) -> tuple[str, str | None]:
+def _of_value(
+    detail: ErrorDetails, given: Any, quantity: Quantity | None
+) -> tuple[str, str | None]:
     """What is wrong with a value, and what to write instead where that is known."""
     if detail["type"] == "literal_error":
         expected = str(detail.get("ctx", {}).get("expected", "")).replace(" or ", ", ")
@@ -239,16 +256,27 @@ def _of_value(detail: ErrorDetails, given: Any) -> tuple[str, str | None]:
     cause = _cause(detail)
     if isinstance(cause, UnitError):
         return cause.message, cause.suggestion
-    return (_plain(detail, given) if cause is None else str(cause)), None
+    return (_plain(detail, given, quantity) if cause is None else str(cause)), None
+
+
+def _field(model: type[BaseModel] | None, key: str) -> FieldInfo | None:
+    """The field that is written as `key`."""
+    fields = model.model_fields if model else {}
+    return next((info for name, info in fields.items() if key in (name, info.alias)), None)
+
+
+def _quantity_of(annotation: Any, metadata: Iterable[Any] = ()) -> Quantity | None:
+    """The quantity of a field, looked for in unions and lists, too."""
+    details = (*metadata, *getattr(annotation, "__metadata__", ()))
+    own = next((detail for detail in details if isinstance(detail, Quantity)), None)
+    return own or next(filter(None, map(_quantity_of, get_args(annotation))), None)
 
 
 def _how_to_add(model: type[BaseModel] | None, key: str) -> str:
     """The line to write for a missing key, with a value of its kind where one tells it."""
-    fields = model.model_fields if model else {}
-    field = next((info for name, info in fields.items() if key in (name, info.alias)), None)
-    metadata = field.metadata if field else []
-    quantities = [detail.json_schema for detail in metadata if isinstance(detail, WithJsonSchema)]
-    examples = [(schema or {}).get("examples", [""])[0] for schema in quantities]
+    info = _field(model, key)
+    metadata = info.metadata if info else []
+    examples = [detail.example for detail in metadata if isinstance(detail, Quantity)]
     examples += [str(detail.ge) for detail in metadata if hasattr(detail, "ge")]
     return f"add {key}: {examples[0]}" if examples else f"add {key}:"
 
@@ -270,8 +298,8 @@ _BOUNDS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "less_than_equal": lambda c: f"at most {c['le']:g}",
 }
 _WANTED: Final[Mapping[str, str]] = {
-    "int": "a whole number, like 8",
-    "float": "a number, like 0.02",
+    "int": "a whole number, like 8,",
+    "float": "a number, like 0.02,",
     "finite": "a finite number",
     "bool": "true or false",
     "string": "one line of text",
@@ -282,7 +310,7 @@ _WANTED: Final[Mapping[str, str]] = {
 }
 
 
-def _plain(detail: ErrorDetails, given: Any) -> str:
+def _plain(detail: ErrorDetails, given: Any, quantity: Quantity | None) -> str:
     """What pydantic says of a value, without its words for types."""
     shown = quoted(given) if isinstance(given, str) else "this"
     kind, context = detail["type"], detail.get("ctx", {})
@@ -292,7 +320,10 @@ def _plain(detail: ErrorDetails, given: Any) -> str:
         return "this must not be empty"
     if kind == "too_long":
         return f"this list has more than {context['max_length']} entries"
-    wanted = _WANTED.get(kind.split("_")[0])
+    basic = kind.split("_")[0]
+    wanted = _WANTED.get(basic)
+    if quantity is not None and basic in ("int", "float"):  # only the parser knows its kind
+        wanted = f"{quantity.kind}, like {quantity.example},"
     if wanted:
         return f"{'nothing' if given is None else shown} is written where {wanted} belongs"
     return f"{shown} is refused: {detail['msg'].lower()}"

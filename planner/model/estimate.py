@@ -26,6 +26,7 @@ from planner.model.predicted import (
     overall,
     resource_uses,
 )
+from planner.model.stand_ins import stand_ins
 from planner.model.unheeded import unheeded
 from planner.plan.schema import Plan
 from planner.results import Estimate, FlowEstimate, FlowSchedule, Verdict
@@ -178,4 +179,4 @@ def _warnings(plan: Plan, machine: Machine, chosen: Sequence[Chosen]) -> tuple[s
             found.append(
                 f"{name}: cache auto counts as cold in an estimate; say cache: warm or cold"
             )
-    return (*found, *unheeded(plan, machine, chosen))
+    return (*found, *stand_ins(plan, chosen), *unheeded(plan, machine, chosen))

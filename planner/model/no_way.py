@@ -8,6 +8,7 @@ from planner.errors import InfeasibleError
 from planner.machine.override import failed_links
 from planner.machine.topology import Topology
 from planner.model.need import Need
+from planner.model.strategies.unmeasured import how_to_measure
 from planner.results import Rejected
 
 
@@ -35,5 +36,7 @@ def no_way(
         near[reason] = near.get(reason, False) or row.reason in too_large
     order = sorted(stopped, key=lambda reason: (not near[reason], -len(stopped[reason]), reason))
     return InfeasibleError(
-        message, reasons=[f"{reason} ({', '.join(stopped[reason])})" for reason in order]
+        message,
+        reasons=[f"{reason} ({', '.join(stopped[reason])})" for reason in order],
+        hint=how_to_measure(topology.machine, order),
     )

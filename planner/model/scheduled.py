@@ -11,6 +11,7 @@ from planner.model.choose import Candidate, setup_of, steady_of
 from planner.model.movement import Movement
 from planner.model.need import Need, Pins
 from planner.model.strategies import Shape
+from planner.model.strategies.unmeasured import how_to_measure
 from planner.model.ways import Way, ways
 from planner.results import FlowSchedule, Hop
 
@@ -28,7 +29,10 @@ def candidate_of(topology: Topology, need: Need, schedule: FlowSchedule) -> Cand
     way = _way(topology, need, schedule)
     reason = way.lacks()
     if reason is not None:
-        raise InfeasibleError(f"flow {need.name}: {machine.name} cannot run the schedule: {reason}")
+        raise InfeasibleError(
+            f"flow {need.name}: {machine.name} cannot run the schedule: {reason}",
+            hint=how_to_measure(machine, [reason]),
+        )
     shapes = _shapes(way, schedule)
     steady = steady_of(need, way.movements, shapes)
     return Candidate(way, shapes, steady, setup_of(machine, need, way, shapes))

@@ -38,19 +38,20 @@ _LATEST: Final = [
     Column(""),
 ]
 _FIGURES: Final = [
-    Column("runs", right=True, give_way=2),
-    Column("predicted", right=True, give_way=5),
+    Column("runs", right=True, give_way=3),
+    Column("predicted", right=True, give_way=6),
     Column("measured", right=True),
-    Column("error", give_way=4),
-    Column("by day", give_way=1),
+    Column("error", give_way=5),
+    Column("by day", give_way=2),
 ]
-_PLANS: Final = [Column("plan"), Column("machine", give_way=6), *_FIGURES]
+# Without its machine nobody can tell a row from that of another machine: it goes last.
+_PLANS: Final = [Column("plan"), Column("machine", give_way=1), *_FIGURES]
 _LINKS: Final = [
     Column("hop"),
     Column("strategy"),
-    Column("plan", give_way=3),
+    Column("plan", give_way=4),
     Column("flow"),
-    Column("machine", give_way=6),
+    Column("machine", give_way=1),
     *_FIGURES,
 ]
 

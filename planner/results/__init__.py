@@ -7,7 +7,7 @@ that they do not know; a break raises the number in `format`.
 
 from __future__ import annotations
 
-from planner.results.check import CheckResult
+from planner.results.check import CheckedMachine, CheckResult
 from planner.results.estimate import (
     Bottleneck,
     Cause,
@@ -31,6 +31,7 @@ __all__ = [
     "CacheState",
     "Cause",
     "CheckResult",
+    "CheckedMachine",
     "ComputeEstimate",
     "ComputeRun",
     "Environment",

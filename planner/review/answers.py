@@ -10,24 +10,20 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
-from planner._version import VERSION
 from planner.arguments import factor, one_of, texts, whole
 from planner.errors import (
-    ExitCode,
-    Fault,
     InfeasibleError,
     InputError,
-    PlanError,
     UnavailableError,
 )
 from planner.plan.load import LoadedPlan
 from planner.plan.objectives import Objective
 from planner.plan.schema import Plan
-from planner.results import CheckResult, Estimate, Run, Verdict
+from planner.results import CheckResult, Estimate, Run
+from planner.review.checking import read_files
 from planner.review.inputs import (
     HERE,
     PathLike,
-    machine_faults,
     machine_for,
     read_plan,
     require_names,
@@ -39,7 +35,6 @@ from planner.review.saved import require_agreement, saved_estimate
 from planner.review.slack import slack
 from planner.review.verdict import estimate_verdict, run_verdict
 from planner.units import format_rate
-from planner.wording import counted
 
 MANY_FLOWS = 1000
 """Flows from which on a prediction takes seconds, and says beforehand how many there are."""
@@ -52,39 +47,12 @@ if TYPE_CHECKING:
 def check(paths: PathLike | Iterable[PathLike], *, settings: Sequence[str] = ()) -> CheckResult:
     """What the plans at `paths` say, resolved; machines and source files are looked at too.
 
-    Raises `PlanError` with all faults of all plans, in the order of the paths.
+    Machine files are checked by themselves. Raises `PlanError` with all faults of all files, in the
+    order of the paths.
     """
     texts("settings", settings)
     several = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    return checked(read_plans(several, settings=settings))
-
-
-def read_plans(paths: Sequence[PathLike], *, settings: Sequence[str] = ()) -> list[LoadedPlan]:
-    """The plans at `paths`; raises `PlanError` with all faults of all of them."""
-    faults: list[Fault] = []
-    plans: list[LoadedPlan] = []
-    for path in paths:
-        try:
-            loaded = read_plan(path, settings=settings)
-        except InputError as error:
-            faults += error.faults or [Fault(str(path), 0, 0, "", error.message, error.hint)]
-            continue
-        faults += machine_faults(loaded)
-        plans.append(loaded)
-    if faults:
-        told = f"{counted(len(faults), 'fault')} in {counted(len(paths), 'plan')}"
-        raise PlanError(told, faults=faults)
-    return plans
-
-
-def checked(plans: Sequence[LoadedPlan]) -> CheckResult:
-    """The result of a check that found nothing wrong with `plans`."""
-    count = "1 plan is" if len(plans) == 1 else f"{len(plans)} plans are"
-    return CheckResult(
-        planner=VERSION,
-        plans=tuple(loaded.plan.model_dump(mode="json") for loaded in plans),
-        verdict=Verdict(passed=True, exit_code=int(ExitCode.DONE), sentence=f"{count} right."),
-    )
+    return read_files(several, settings=settings).result()
 
 
 def estimate(
@@ -306,9 +274,10 @@ def _prediction(
         return judged(predict(loaded.plan, machine, schedules=schedules), loaded.plan)
     except InfeasibleError as error:
         # The plan may be possible here by other means; this schedule is not.
+        instead = "execute the plan instead: it is planned for this computer then"
         raise UnavailableError(
             f"{machine.name} cannot run the saved schedule: {error.message}",
-            hint="execute the plan instead: it is planned for this computer then",
+            hint=f"{error.hint}; or {instead}" if error.hint else instead,
         ) from error
 
 

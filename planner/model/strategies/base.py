@@ -188,7 +188,8 @@ class Strategy:
     `later_reads` how often the GPU reads its own memory afterwards. Over a link that it is not
     `offered` for there is no point in it: it is looked at only where the plan names it. `reading`
     is what its setup reads from a disk that others may want, too. `least` are seconds that no shape
-    goes below, so that a way need not be searched that cannot win.
+    goes below, so that a way need not be searched that cannot win. `stands_in` says of what is paid
+    once which figure stands in for one that was not measured, `None` where none does.
     """
 
     name: str
@@ -210,6 +211,7 @@ class Strategy:
     offered: Callable[[Link], bool] = lambda _link: True
     reading: Callable[[Crossing], Reading | None] = lambda _crossing: None
     least: Callable[[Crossing], float] = lambda _crossing: 0.0
+    stands_in: Callable[[Crossing], str | None] = lambda _crossing: None
 
 
 def kinds(*names: Kind) -> frozenset[Kind]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.model.strategies.base import Crossing
+from planner.model.strategies.unmeasured import MAPPED_READS, unmeasured
 
 
 def fault_time(crossing: Crossing) -> float:
@@ -39,8 +40,6 @@ def no_faults(crossing: Crossing) -> str | None:
     if crossing.cached >= 1:
         return None
     if crossing.curve("mmap") is None:
-        return (
-            "the file is not wholly in the page cache, and "
-            f"{crossing.link} has no measured page faults (curve mmap)"
-        )
+        lacks = unmeasured(crossing.link, MAPPED_READS)
+        return f"the file is not wholly in the page cache, and {lacks}"
     return None

@@ -10,6 +10,7 @@ from planner.machine.schema import Link
 from planner.model.stage import Stage
 from planner.model.strategies.base import Crossing, Shape, Strategy, nothing
 from planner.model.strategies.servers import dispatcher, dma, without_pieces
+from planner.model.strategies.unmeasured import WITHOUT_PEER, unmeasured
 
 RELAYED: Final = 7
 """Calls' worth of time that a relayed chunk takes under the locks: two copies, their events and
@@ -42,7 +43,7 @@ def _not_by_driver(crossing: Crossing) -> str | None:
     if crossing.wire.peer_access:
         return f"{crossing.link} allows peer access: the driver copies straight"
     if crossing.curve("peer_off") is None:
-        return f"{crossing.resource} has no measured copies without peer access"
+        return unmeasured(crossing.resource, WITHOUT_PEER)
     return None
 
 

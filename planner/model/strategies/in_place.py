@@ -11,6 +11,7 @@ from planner.model.stage import Stage
 from planner.model.strategies.base import Crossing, Shape, Strategy, kinds, step, steps
 from planner.model.strategies.pinned import DOWN, UP
 from planner.model.strategies.servers import copy_into_managed, wire_charges
+from planner.model.strategies.unmeasured import IN_PLACE, unmeasured
 from planner.model.touched import Use, in_place
 from planner.results import SetupStep
 
@@ -24,7 +25,7 @@ def not_asked(crossing: Crossing, name: str) -> str | None:
 
 def _no_reads(crossing: Crossing) -> str | None:
     if crossing.curve("zero_copy") is None:
-        return f"{crossing.resource} has no measured access to host memory in place"
+        return unmeasured(crossing.resource, IN_PLACE)
     return None
 
 
@@ -136,6 +137,15 @@ def _kept_on_host(crossing: Crossing, shape: Shape) -> tuple[SetupStep, ...]:
     return steps(step("map the managed memory", size, rate, seconds))
 
 
+def _registering(crossing: Crossing) -> str | None:
+    """That the step above is as long as registering takes."""
+    if crossing.before != "managed" or crossing.ram.managed_map is not None:
+        return None
+    if crossing.ram.setup.register_rate is None:
+        return "mapping managed memory was not measured, and is left out"
+    return "mapping managed memory was not measured: registering as much stands in for it"
+
+
 MANAGED_HOST = Strategy(
     "managed_host",
     UP,
@@ -149,5 +159,6 @@ MANAGED_HOST = Strategy(
     resides=False,
     starts=kinds("pageable"),
     later_reads=_none,
+    stands_in=_registering,
 )
 """Managed memory with the advice to prefer the host and to be mapped by the GPU."""

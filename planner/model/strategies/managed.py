@@ -10,6 +10,7 @@ from planner.model.strategies.base import Crossing, Shape, Strategy, kinds, noth
 from planner.model.strategies.in_place import not_asked
 from planner.model.strategies.pinned import DOWN, UP
 from planner.model.strategies.servers import copy_into_managed, dma, wire_charges
+from planner.model.strategies.unmeasured import MANAGED_FAULTS, PREFETCH, unmeasured
 from planner.model.touched import BLOCK, Use, faulted
 
 SCATTERED: Final[tuple[CurveName, ...]] = ("managed_scattered", "managed_fault")
@@ -21,7 +22,7 @@ def _no_faults(crossing: Crossing) -> str | None:
     if asked is not None:
         return asked
     if crossing.curve("managed_fault") is None:
-        return f"{crossing.resource} has no measured page faults of managed memory"
+        return unmeasured(crossing.resource, MANAGED_FAULTS)
     return None
 
 
@@ -66,7 +67,7 @@ def _no_prefetch(crossing: Crossing) -> str | None:
     if asked is not None:
         return asked
     if crossing.curve("managed_prefetch") is None:
-        return f"{crossing.resource} has no measured prefetch of managed memory"
+        return unmeasured(crossing.resource, PREFETCH)
     return None
 
 

@@ -19,6 +19,7 @@ from planner.model.strategies.base import (
 )
 from planner.model.strategies.faults import fault_charges, fault_time
 from planner.model.strategies.servers import dispatcher, dma
+from planner.model.strategies.unmeasured import AHEAD, unmeasured
 from planner.results import SetupStep
 
 USUAL: Final = 64 << 20
@@ -99,7 +100,7 @@ def _ahead_curve(crossing: Crossing) -> Curve | None:
 
 def _no_ahead(crossing: Crossing) -> str | None:
     if _ahead_curve(crossing) is None:
-        return f"{crossing.host} has no measured registration chunk by chunk"
+        return unmeasured(crossing.host, AHEAD)
     if crossing.room is not None and _undone(crossing) is None:
         return f"{crossing.host} may not pin all, and has no measured end of a registration"
     if crossing.repeat > 1:

@@ -10,6 +10,7 @@ from planner.machine.schema import CopyName
 from planner.model.stage import Stage
 from planner.model.strategies.base import Crossing, Shape, Strategy, kinds, nothing
 from planner.model.strategies.servers import copy_stage, dma, has_copies, without_pieces
+from planner.model.strategies.unmeasured import COMBINED, unmeasured
 
 
 def not_combined(crossing: Crossing, table: CopyName) -> str | None:
@@ -17,7 +18,7 @@ def not_combined(crossing: Crossing, table: CopyName) -> str | None:
     if crossing.ram.write_combined is False and "write_combined" not in crossing.asked:
         return f"write-combined memory is ordinary memory on {crossing.host}: nothing is gained"
     if not has_copies(crossing, table):
-        return f"{crossing.host} has no measured copies into write-combined memory"
+        return unmeasured(crossing.host, COMBINED)
     return None
 
 

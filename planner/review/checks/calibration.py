@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from planner.engine.calibration.degraded import link_warning
+from planner.machine.made import FULL, QUICK, full_day
 from planner.machine.observation import Calibration, Observation
 from planner.machine.schema import Machine
 from planner.results.doctor import Finding
@@ -21,6 +22,9 @@ DISTURBED: Final = 10
 DAY: Final = 86400.0
 
 _AGAIN: Final = "planner calibrate (--full takes three minutes), while nothing else runs"
+_AGAIN_IN_FULL: Final = f"{FULL}, while nothing else runs"
+_AGAIN_THERE: Final = "planner calibrate --full -o FILE on that machine, while nothing else runs"
+"""Of a machine file: a calibration of this computer would not change what it says."""
 
 
 def calibration(seen: Observation) -> Iterator[Finding]:
@@ -60,9 +64,18 @@ def calibration(seen: Observation) -> Iterator[Finding]:
             "calibration",
             f"it is {days:.0f} days old",
             why="what it measured may have changed: predictions drift from measurements",
-            mend="planner calibrate; planner history shows what drifted",
+            mend=f"{FULL if full_day(machine) else QUICK}; planner history shows what drifted"
+            if seen.computer
+            else _AGAIN_THERE,
         )
-    yield from _sources(machine)
+    yield from _sources(machine, _again(seen, machine))
+
+
+def _again(seen: Observation, machine: Machine) -> str:
+    """How to measure all of it once more, no worse than it was."""
+    if not seen.computer:
+        return _AGAIN_THERE
+    return _AGAIN if full_day(machine) is None else _AGAIN_IN_FULL
 
 
 def _none(seen: Observation) -> Finding:
@@ -106,8 +119,8 @@ def _written(machine: Machine) -> Iterator[Finding]:
             )
 
 
-def _sources(machine: Machine) -> Iterator[Finding]:
-    """How steady and how undisturbed what was measured is."""
+def _sources(machine: Machine, again: str) -> Iterator[Finding]:
+    """How steady and how undisturbed what was measured is; `again` measures it once more."""
     for name, source in machine.sources.items():
         if source.kind != "measured":
             continue
@@ -117,7 +130,7 @@ def _sources(machine: Machine) -> Iterator[Finding]:
                 name,
                 f"its samples spread by {format_share(source.spread)}",
                 why="predictions are no better than that: their intervals are as wide",
-                mend=_AGAIN,
+                mend=again,
             )
         if source.disturbed > DISTURBED:
             yield found(
@@ -125,5 +138,5 @@ def _sources(machine: Machine) -> Iterator[Finding]:
                 name,
                 f"{source.disturbed} cells stayed disturbed",
                 why="something else ran: rates are lower than the hardware's",
-                mend=_AGAIN,
+                mend=again,
             )

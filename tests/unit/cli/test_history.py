@@ -121,6 +121,21 @@ def test_the_page_fits_a_narrow_terminal(capsys: pytest.CaptureFixture[str]) -> 
         assert all(len(line) <= width for line in lines if line not in path)
 
 
+def test_rows_of_several_machines_name_theirs(capsys: pytest.CaptureFixture[str]) -> None:
+    """One alone is named above the tables; of two the rows of a hop look alike without it."""
+    keep(run_on(0, machine="first"))
+    assert main(["history"]) == ExitCode.DONE
+    page = capsys.readouterr().out
+    assert page.startswith("1 run on first (cuda)")
+    assert page.count("first") == 1
+    keep(run_on(0, machine="second"))
+    for width in (80, 100):
+        assert main(["history", "--width", str(width)]) == ExitCode.DONE
+        page = capsys.readouterr().out
+        # The latest runs, the trends of the plan, and of its two hops.
+        assert (page.count("first (cuda)"), page.count("second (cuda)")) == (4, 4)
+
+
 def test_json_is_versioned(capsys: pytest.CaptureFixture[str]) -> None:
     keep(run_on(0))
     assert main(["history", "--json"]) == ExitCode.DONE

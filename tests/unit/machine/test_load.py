@@ -161,6 +161,19 @@ def test_all_faults_are_reported_at_once_in_the_order_of_the_file() -> None:
         ("rate: 10GB/s, p", "rate: 0, p", "0, points", "must be above 0", None),
         ("name: small", "name: ''", "''", "must not be empty", None),
         ("name: small", "name:", "", "nothing is written where one line of text", None),
+        ("cores: 4", "cores: null", "null", "where a whole number, like 8, belongs", None),
+        ("cores: 4", "cores: 4, issue: null", "null", "where a time, like 12ms, belongs", None),
+        ("cores: 4", "cores: 4, issue: [1us]", "[1us]", "where a time, like 12ms, belongs", None),
+        ("8GiB", "null", "null", "nothing is written where a size, like 14GB, belongs", None),
+        ("10GB/s, p", "null, p", "null", "where a rate, like 25GB/s, belongs", None),
+        ("6us]", "null]", "null", "nothing is written where a time, like 12ms, belongs", None),
+        (
+            "cores: 4",
+            "cores: 4, copy: {file: {workers: [1], rings: [1MB], rates: [[1GB/s]], lead: [null]}}",
+            "null",
+            "nothing is written where a time, like 12ms, belongs",
+            None,
+        ),
     ],
 )
 def test_a_fault_says_where_what_and_how_to_mend_it(

@@ -16,6 +16,7 @@ from planner.machine.discover_details import GpuDetails
 from planner.machine.discover_nics import Adapter
 from planner.machine.discover_pairs import GpuPair, NvLinks
 from planner.machine.load import load_machine
+from planner.machine.made import FULL
 from planner.machine.observation import Calibration, Cuda, Observation, Scratch, Storage
 from planner.machine.schema import Machine
 from planner.machine.system import FileSystem, NumaNode
@@ -413,6 +414,28 @@ def test_the_calibration(changes: dict[str, Any], level: str, told: str) -> None
     found = only_one("calibration", **changes)
     assert found.level == level
     assert told in found.seen
+
+
+def test_a_machine_file_is_calibrated_where_its_machine_is() -> None:
+    kept = seen.observation().calibration
+    assert kept is not None
+    for one in (
+        sources(spread=0.12),
+        sources(disturbed=11),
+        replace(kept, at_s=seen.NOW - 31 * seen.DAY),
+    ):
+        here = only_one("calibration", calibration=one)
+        assert here.mend.startswith("planner calibrate")
+        assert "-o FILE" not in here.mend
+        there = only_one("calibration", calibration=one, computer=False)
+        assert there.mend.startswith("planner calibrate --full -o FILE on that machine")
+
+
+def test_a_full_calibration_is_measured_again_in_full() -> None:
+    kept = sources(by=FULL, spread=0.12)
+    assert only_one("calibration", calibration=kept).mend.startswith("planner calibrate --full, ")
+    old = replace(sources(by=FULL), at_s=seen.NOW - 31 * seen.DAY)
+    assert only_one("calibration", calibration=old).mend.startswith("planner calibrate --full; ")
 
 
 def test_a_check_that_fails_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
