@@ -18,7 +18,7 @@ from planner.model.needs import Demand
 from planner.model.saved import arrangement_of
 from planner.model.stage import Stage
 from planner.model.strategies import Shape
-from planner.model.strategies.servers import COPY
+from planner.model.strategies.copying import COPY
 from planner.results import FlowEstimate
 
 

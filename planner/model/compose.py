@@ -21,7 +21,7 @@ from planner.model.fluid import Fluid, engine_weight, fluid
 from planner.model.needs import Demand
 from planner.model.overlap import NONE, Corrections, refine
 from planner.model.simulate import FluidFlow, FluidResult, Resource, simulate
-from planner.model.strategies.servers import DISPATCH
+from planner.model.strategies.copying import DISPATCH
 from planner.plan.schema import Plan
 
 __all__ = ["Composition", "Fluid", "Part", "compose", "fluid"]

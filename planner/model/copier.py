@@ -23,11 +23,11 @@ from planner.model.movement import Movement
 from planner.model.one_slot import together
 from planner.model.stage import Stage
 from planner.model.strategies import Shape
-from planner.model.strategies.servers import COPY, DISPATCH
+from planner.model.strategies.copying import COPY, DISPATCH
 
 CROWD: Final = 8.0
 """Power in which copies and turns of several flows add up; those of one flow cost each other more
-(`servers.CROWD`). Two cached loads, bounds and what was measured, us a chunk: copies 115 and turns
+(`copying.CROWD`). Two cached loads, bounds and what was measured, us a chunk: copies 115 and turns
 75, 115; 55 and 75, 75; 70 and 75, 88; 51 and 51, 51 (two machines of two H200s, 2026-11-30)."""
 
 

@@ -18,7 +18,7 @@ from planner.model.movement import Movement
 from planner.model.pipeline import Stage
 from planner.model.strategies import Crossing, Shape
 from planner.model.strategies.base import Reading
-from planner.model.strategies.servers import DISPATCH
+from planner.model.strategies.copying import DISPATCH
 
 MIB = 1 << 20
 ALIKE = 0.15

@@ -23,7 +23,7 @@ from planner.model.build import Build
 from planner.model.copier import Copier, Slower, Stream, streamed_into
 from planner.model.fluid import Fluid
 from planner.model.simulate import FluidResult
-from planner.model.strategies.servers import COPY
+from planner.model.strategies.copying import COPY
 
 ROUNDING: Final = 1e-12
 """Share of its own time by which a copier must differ from one that is alone."""

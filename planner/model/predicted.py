@@ -12,7 +12,7 @@ from planner.model.bottleneck import bottleneck
 from planner.model.compose import Composition, Part
 from planner.model.contend import Chosen
 from planner.model.explain import arithmetic
-from planner.model.strategies.servers import COPY, DISPATCH
+from planner.model.strategies.copying import COPY, DISPATCH
 from planner.plan.schema import Plan
 from planner.results import (
     Bottleneck,

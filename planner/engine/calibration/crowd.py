@@ -28,7 +28,7 @@ from planner.engine.memory import HostBuffer
 from planner.engine.places import FilePlace, HostPlace
 from planner.engine.strategies.disk import READS
 from planner.machine.tables import CopyTable
-from planner.model.strategies.servers import crowded, turn_among
+from planner.model.strategies.copying import crowded, turn_among
 from planner.plan.schema import FileSource
 
 CHUNK: Final = 16 << 10

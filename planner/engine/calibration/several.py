@@ -16,7 +16,7 @@ from planner.engine.calibration.coupling import (
 from planner.machine.schema import CopyName, Machine
 from planner.machine.tables import CopyTable
 from planner.model.copier import CROWD, Copier
-from planner.model.strategies.servers import COPY
+from planner.model.strategies.copying import COPY
 
 
 def beside_several(machine: Machine, pairs: Sequence[Joint]) -> Machine:

@@ -5,13 +5,8 @@ from __future__ import annotations
 from planner.machine.schema import CopyName
 from planner.model.stage import Stage
 from planner.model.strategies.base import RINGS, Crossing, Shape, Strategy, kinds, nothing
-from planner.model.strategies.servers import (
-    copy_stage,
-    disk_stage,
-    has_copies,
-    least_copy,
-    ring_of,
-)
+from planner.model.strategies.copying import copy_stage, has_copies, least_copy, ring_of
+from planner.model.strategies.servers import disk_stage
 from planner.model.strategies.write_combined import not_combined
 
 

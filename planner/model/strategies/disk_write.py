@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from planner.model.stage import Stage
 from planner.model.strategies.base import RINGS, Crossing, Shape, Strategy, kinds, nothing
-from planner.model.strategies.servers import copy_stage, disk_stage, has_copies, ring_of
+from planner.model.strategies.copying import copy_stage, has_copies, ring_of
+from planner.model.strategies.servers import disk_stage
 
 
 def _no_buffered(crossing: Crossing) -> str | None:

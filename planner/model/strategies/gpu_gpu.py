@@ -9,7 +9,8 @@ from typing import Final
 from planner.machine.schema import Link
 from planner.model.stage import Stage
 from planner.model.strategies.base import Crossing, Shape, Strategy, nothing
-from planner.model.strategies.servers import dispatcher, dma, without_pieces
+from planner.model.strategies.copying import dispatcher
+from planner.model.strategies.servers import dma, without_pieces
 from planner.model.strategies.unmeasured import WITHOUT_PEER, unmeasured
 
 RELAYED: Final = 7

@@ -12,8 +12,8 @@ from typing import Final
 
 from planner.model.stage import Stage
 from planner.model.strategies.base import Crossing, Reading, Shape, Strategy, kinds, step, steps
+from planner.model.strategies.copying import copy_stage, has_copies
 from planner.model.strategies.faults import fault_charges, fault_time, no_faults
-from planner.model.strategies.servers import copy_stage, has_copies
 from planner.results import SetupStep
 
 FAULT_IN: Final = "fault in what is not cached"

@@ -17,8 +17,9 @@ from planner.model.strategies.base import (
     step,
     steps,
 )
+from planner.model.strategies.copying import dispatcher
 from planner.model.strategies.faults import fault_charges, fault_time
-from planner.model.strategies.servers import dispatcher, dma
+from planner.model.strategies.servers import dma
 from planner.model.strategies.unmeasured import AHEAD, unmeasured
 from planner.results import SetupStep
 

@@ -1,44 +1,14 @@
-"""The servers that strategies share: copy engines, copying workers, disks."""
+"""The servers that strategies share: copy engines and disks; `copying` has the workers."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from planner.machine.curve import Curve
-from planner.machine.schema import CopyName, Ram
-from planner.machine.tables import CopyTable
-from planner.model.one_slot import together
-from planner.model.stage import Costs, Stage, Turns
+from planner.model.stage import Costs, Stage
 from planner.model.strategies.base import RINGS, Crossing, Shape, step, steps
-from planner.model.strategies.faults import fault_charges, fault_time
 from planner.model.strategies.remembered import Remembered
-from planner.native import native
 from planner.results import Cause, SetupStep
-
-CROWD: Final = 2.0
-HANDED: Final = 4.0
-"""Powers in which a chunk's copying and the turns of all workers at the locks add up, where workers
-meet and where one thread hands on. A lock that is taken for most of the time is waited for though
-it could serve everybody. 30 staged plans came within 7 % in the median by the second power, 8 to 11
-by the fourth; 9 loads of files, which one thread hands on, within 10 and 5 (one H200, measured
-2026-12-01)."""
-MEET: Final = 2
-"""Power of the share of the others, 1 - 1/W, in which a turn grows with W workers. Chunks of 256
-KiB out of memory, whose copying is next to nothing, took 28, 38, 41, 60, 65 and 69 us by 2, 4, 6,
-8, 12 and 16 workers, and 35 to 71 the other way: the square comes within a fifth of nine
-of these, the share itself is up to 1.5 times too long (one H200, 16 cores, measured 2026-12-01)."""
-
-CALLS: Final = 3
-"""Calls of the driver that a worker makes for a chunk: whether its slot is free, the copy to or
-from the engine, and the event behind it. With 12 us of them 48 kinds of runs by one to four workers
-with 256 KiB to 2 MiB came within 8 % in the median, 22 % in nine of ten (14 and 34 % without; one
-H200, measured 2026-12-01)."""
-
-COPY: Final = ".copy"
-"""How the copying workers of a host are called, behind its name."""
-DISPATCH: Final = ".dispatch"
-"""How the locks of a process are called, behind the memory that it moves bytes in."""
 
 
 def wire_charges(crossing: Crossing, per_byte: float, moved: float = 1.0) -> dict[str, float]:
@@ -137,157 +107,6 @@ def piecewise(
     )
 
 
-def copy_stage(
-    crossing: Crossing, table: CopyTable, shape: Shape, ring: int, *, dma: bool
-) -> Stage:
-    """All workers copying between plain memory (or the page cache) and a ring of `ring` bytes.
-
-    The workers share the capacity C(W, R), so each serves one chunk in W * chunk / C. Touching a
-    mapping costs its page faults, which all workers take in turn: they change one address space,
-    and nobody has measured more. What the interpreter needs for a chunk, and for each scattered
-    piece in it, holds its lock: the workers take turns there, and with those of all other flows, so
-    below some size of chunk that alone sets the pace. A turn takes longer than that, since the lock
-    is handed to a thread that has to wake up. Beside DMA the driver's locks are taken in turn, too,
-    so there the table says what a turn takes, elsewhere the host does (80 and 15 us on one H200
-    machine); a host that does not is taken to be as slow as beside DMA. A turn counts only where
-    workers crowd at the lock, so a chunk of few workers, or a big one, does not take that time on
-    top.
-    """
-    faults = fault_time(crossing)
-    reading = fault_charges(crossing)
-    chunk = min(shape.chunk, max(1, crossing.size))
-
-    def make() -> Stage:
-        capacity = table.rate(shape.workers, ring, beside_dma=dma)
-        own = table if dma else _without_dma(table, crossing.ram)
-        calls = CALLS * crossing.ram.issue if dma and not crossing.machine.emulated else 0.0
-        made = _copies(
-            crossing, own, shape.workers, chunk, capacity=capacity, faults=faults, calls=calls
-        )
-        if dma:
-            made = replace(made, several=table.several(shape.workers))
-        return replace(made, charges={**made.charges, **reading}) if reading else made
-
-    if crossing.pieces:
-        return make()
-    emulated = crossing.machine.emulated
-    shared = tuple(reading.items())
-    more = (faults, shared, emulated, crossing.turns, crossing.cores, crossing.before == "file")
-    figures = (crossing.host, shape, chunk, ring, dma, *more)
-    return _pools.stage(figures, (table, crossing.machine.nodes), make)
-
-
-_pools = Remembered()
-
-
-def _without_dma(table: CopyTable, host: Ram) -> CopyTable:
-    """The table where nobody waits for an engine, nor for the driver."""
-    turn = table.turn if host.turn is None else host.turn
-    lead = None if host.lead is None else tuple((n - 1) * host.lead for n in table.workers)
-    return table.model_copy(update={"one_slot": 1.0, "late": 0.0, "turn": turn, "lead": lead})
-
-
-def _copies(
-    crossing: Crossing,
-    table: CopyTable,
-    workers: int,
-    chunk: int,
-    *,
-    capacity: float,
-    faults: float,
-    calls: float,
-) -> Stage:
-    """The stage of workers who copy `capacity` bytes/s together, and fault besides.
-
-    Who does not leave that to another thread spends `calls` seconds on each chunk's engine.
-    """
-    per_byte = workers * (1 / capacity + faults)
-    overhead, gather = table.per_chunk, 0.0
-    if crossing.pieces:
-        count = sum(count for _, count in crossing.pieces)
-        gather = count * table.per_piece / packed_size(crossing)
-
-    longest = max(overhead, table.turn * crossing.turns)
-    # Only who hands on what others read has to see to a slot; workers go on with their own.
-    apart = crossing.before == "file" and native(workers, chunk, crossing.cores)
-    # One worker by itself hands its lock to nobody, but to the thread of an emulated engine.
-    own = turn_among(workers * int(crossing.turns), overhead, longest, handed=apart)
-    if crossing.machine.emulated:
-        own = longest
-
-    once = overhead + (0.0 if apart else calls)
-
-    def alone(length: int) -> float:
-        return once + length * gather + length * per_byte
-
-    def turn(length: int) -> float:
-        return longest + length * gather
-
-    def turns_of_all(length: int) -> float:
-        return workers * (own + length * gather)
-
-    def seconds(length: int) -> float:
-        if workers == 1:
-            return max(alone(length), turns_of_all(length))
-        return crowded(alone(length), turns_of_all(length), handed=apart)
-
-    cause: Cause = "page_faults" if faults > 1 / capacity else "host_copy"
-    if turns_of_all(chunk) > alone(chunk):
-        cause = "issue_overhead"
-    resource = f"{crossing.host}{COPY}"
-    charges = {resource: 1 / capacity}
-    if longest or gather:
-        charges[dispatcher(crossing)] = turn(chunk) / chunk
-    turns = Turns(alone, turn, table.one_slot, table.late if apart else 0.0)
-    return Stage(
-        resource,
-        "pool",
-        seconds,
-        charges=charges,
-        cause=cause,
-        turns=turns,
-        waking=table.lead_of(workers),
-    )
-
-
-def turn_among(workers: int, overhead: float, turn: float, *, handed: bool = False) -> float:
-    """Seconds of a turn of one of so many workers.
-
-    Each meets all the others, and finds the lock the more often taken the more they are. Where one
-    thread hands on what others read (`handed`), it alone takes turns: it meets them, they do not.
-    """
-    meeting = 1 - 1 / workers
-    return overhead + max(0.0, turn - overhead) * (meeting if handed else meeting**MEET)
-
-
-def crowded(alone: float, turns: float, *, handed: bool = False) -> float:
-    """Seconds of a round of several workers: its own copying, and the turns of all at the locks."""
-    return together((alone, turns), HANDED if handed else CROWD)
-
-
-def least_copy(crossing: Crossing, table: CopyTable, ring: int | None, *, dma: bool) -> float:
-    """Seconds of all copies by as many workers as are fastest; `ring` is `None` for any ring."""
-    per_byte = 1 / table.fastest(ring, beside_dma=dma) + fault_time(crossing)
-    return crossing.size * per_byte
-
-
-def dispatcher(crossing: Crossing) -> str:
-    """The interpreter's lock of the process that moves the bytes: one a computer."""
-    computer = crossing.host.rpartition(".")[0]
-    first = min(
-        name
-        for name, node in crossing.machine.nodes.items()
-        if isinstance(node, Ram) and name.rpartition(".")[0] == computer
-    )
-    return f"{first}{DISPATCH}"
-
-
-def ring_of(crossing: Crossing, shape: Shape) -> int:
-    """Bytes that the CPU's stores (or loads) go round in: the ring, or the whole buffer."""
-    kinds = (crossing.before, crossing.after)
-    return shape.ring if any(kind in RINGS for kind in kinds) else max(crossing.size, 1)
-
-
 def disk_stage(crossing: Crossing, curve: Curve | None, rate: float, shape: Shape) -> Stage:
     """Requests to a device: one outstanding per worker, all under its rate and its IOPS.
 
@@ -319,11 +138,6 @@ def disk_stage(crossing: Crossing, curve: Curve | None, rate: float, shape: Shap
         charges={crossing.resource: per_byte},
         cause="queue_depth" if waits else "bandwidth",
     )
-
-
-def has_copies(crossing: Crossing, name: CopyName) -> bool:
-    """Whether the host has a measured table of such copies."""
-    return name in crossing.ram.copy_rates
 
 
 def without_pieces(crossing: Crossing) -> Crossing:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from planner.machine.schema import CopyName
 from planner.model.stage import Stage
 from planner.model.strategies.base import Crossing, Shape, Strategy, kinds, nothing
+from planner.model.strategies.copying import copy_stage, has_copies, least_copy
 from planner.model.strategies.pinned import DOWN, UP, engine, no_engine
-from planner.model.strategies.servers import copy_stage, has_copies, least_copy, without_pieces
+from planner.model.strategies.servers import without_pieces
 
 
 def _table(crossing: Crossing) -> CopyName:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from planner.machine.schema import CopyName
 from planner.model.stage import Stage
 from planner.model.strategies.base import Crossing, Shape, Strategy, kinds, nothing
-from planner.model.strategies.servers import copy_stage, dma, has_copies, without_pieces
+from planner.model.strategies.copying import copy_stage, has_copies
+from planner.model.strategies.servers import dma, without_pieces
 from planner.model.strategies.unmeasured import COMBINED, unmeasured
 
 

@@ -10,7 +10,8 @@ from planner.machine.curve import Curve
 from planner.machine.tables import CopyTable
 from planner.model.strategies import Crossing, Shape
 from planner.model.strategies.base import Kind
-from planner.model.strategies.servers import copy_stage, dma, ring_of
+from planner.model.strategies.copying import copy_stage, ring_of
+from planner.model.strategies.servers import dma
 from tests.helpers.machines import GB, MIB, one_gpu
 
 
