@@ -91,7 +91,7 @@ QUICK: Final = Scope(
     full=False,
     # Before it the interpreter starts and contexts are made, a second or two; people wait for
     # about a dozen without asking why.
-    seconds=9.9,
+    seconds=9.6,
     reserve=0.5,
     # 4 KiB to 256 MiB: below is all latency, above all rate.
     alone=tuple(grid(4 * KIB, 256 * MIB)),
@@ -138,7 +138,7 @@ QUICK: Final = Scope(
         "tables": 2.0,
         "disk": 0.7,
         "disk_writes": 0.4,
-        "joint": 2.5,
+        "joint": 2.2,
         "lead": 0.4,
     },
 )
