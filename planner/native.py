@@ -29,9 +29,12 @@ are read, on their way or next to go. In a simulation of rings of eight and ten 
 the engine without work at times."""
 
 
-def in_one_call(slots: int) -> int:
-    """Chunks that the one thread hands to an engine in one call, where it has them, of `slots`."""
-    return max(1, min(MOST_TOGETHER, slots // SHARE))
+def in_one_call(workers: int, depth: int) -> int:
+    """Chunks that the one thread hands to an engine in one call, where it has them.
+
+    With one slot each, workers would stand and wait for the others' chunks.
+    """
+    return max(1, min(MOST_TOGETHER, workers * depth // SHARE)) if depth > 1 else 1
 
 
 def native(workers: int, chunk: int, cores: int, cap: int | None = None) -> bool:

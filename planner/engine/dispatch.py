@@ -100,7 +100,7 @@ class Dispatcher:
         # What has been read and waits for others to go with it.
         self._read: deque[tuple[int, int]] = deque()
         self._gather = gather
-        self._at_once = 1 if gather is None else in_one_call(len(self._slots))
+        self._at_once = 1 if gather is None else in_one_call(len(members), depth)
         self._held = [[NO_CHUNK] * depth for _ in members]
         self._more = True
         self.at = (POOL, 0)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
 
 from planner.machine.replicate import members
 from planner.machine.schema import Machine
@@ -21,7 +20,6 @@ from planner.model.fluid import Fluid, engine_weight, fluid
 from planner.model.needs import Demand
 from planner.model.overlap import NONE, Corrections, refine
 from planner.model.simulate import FluidFlow, FluidResult, Resource, simulate
-from planner.model.strategies.copying import DISPATCH
 from planner.plan.schema import Plan
 
 __all__ = ["Composition", "Fluid", "Part", "compose", "fluid"]
@@ -180,13 +178,12 @@ def _simulate(
 ) -> tuple[tuple[str, ...], FluidResult]:
     index: dict[str, int] = {}
     flows = []
-    alone = _alone_at_locks(made)
     for spec in made.specs:
         moves = _corrected(spec, corrections)
         if spec.kind == "move" and spec.work > 0 and caps.get(spec.name):
             moves = replace(moves, charges={**moves.charges, **caps[spec.name]})
         charges = {
-            index.setdefault(name, len(index)): min(value, 1 / moves.cap if name in alone else inf)
+            index.setdefault(name, len(index)): value
             for name, value in sorted(moves.charges.items())
             if value > 0
         }
@@ -211,22 +208,6 @@ def _simulate(
         Resource(name, 1.0, members(machine, name), engine_weight(machine, name)) for name in index
     ]
     return tuple(index), simulate(resources, flows, record=record)
-
-
-def _alone_at_locks(made: Build) -> set[str]:
-    """The locks at which workers of one flow meet only each other.
-
-    What a chunk charges is what it takes where many meet; by a flow's own pace a few workers take
-    less. As soon as there is another flow, all of them are many.
-    """
-    seen: dict[str, set[tuple[int, int]]] = {}
-    crowded: set[str] = set()
-    for spec in made.specs:
-        for name in spec.moves.charges:
-            if name.endswith(DISPATCH):
-                seen.setdefault(name, set()).add((spec.job, spec.lane))
-                crowded |= {name} if spec.members > 1 else set()
-    return {name for name, flows in seen.items() if len(flows) == 1} - crowded
 
 
 def _corrected(spec: Spec, corrections: Corrections) -> Fluid:

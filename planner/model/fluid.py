@@ -97,9 +97,7 @@ def fluid(movement: Movement, shape: Shape, *, rough: bool = False) -> Fluid:
     # What the engine is not busy with a call is latency, in which it can serve others.
     cap = movement.size / max(trace.busy_s) if one_call else movement.throughput(shape)
     cap = max(cap, movement.size / trace.total_s)  # few chunks never fill the pipeline
-    # At a lock the workers of one flow meet nobody but each other, which its own pace counts.
-    most = [c for name, c in charges.items() if c > 0 and not name.endswith(DISPATCH)]
-    cap = min([cap, *(1 / c for c in most)])
+    cap = min([cap, *(1 / c for c in charges.values() if c > 0)])
     delay = max(0.0, trace.total_s - movement.size / cap)
     total = trace.total_s
     aside = _aside(movement.crossings, charges, _crossed(stages))

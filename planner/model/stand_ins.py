@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from planner.machine.made import FULL
+from planner.machine.made import FULL, is_quick
+from planner.machine.schema import Machine
 from planner.model.contend import Chosen
 from planner.plan.schema import Plan
 
@@ -17,10 +18,15 @@ def stand_ins(plan: Plan, flows: Sequence[Chosen]) -> Iterator[str]:
     first = {item.demand.flow: item.arrangement for item in reversed(flows)}
     for name in plan.flows:
         told = (
-            strategy.stands_in(crossing)
+            _with_hint(strategy.stands_in(crossing), crossing.machine)
             for lane in first[name].lanes
             for movement in lane.movements
             for strategy, crossing in zip(movement.strategies, movement.crossings, strict=True)
         )
         for text in dict.fromkeys(filter(None, told)):
-            yield f"{name}: {text} (`{FULL}` measures it)"
+            yield f"{name}: {text}"
+
+
+def _with_hint(text: str | None, machine: Machine) -> str | None:
+    """The text with what would measure the figure, if that would."""
+    return f"{text} (`{FULL}` measures it)" if text and is_quick(machine) else text

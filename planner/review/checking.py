@@ -26,7 +26,8 @@ class Read:
     def result(self) -> CheckResult:
         """The result of a check that found nothing wrong."""
         counts = {"plan": len(self.plans), "machine": len(self.machines)}
-        told = " and ".join(counted(count, what) for what, count in counts.items() if count)
+        some = {what: count for what, count in counts.items() if count} or {"plan": 0}
+        told = " and ".join(counted(count, what) for what, count in some.items())
         verb = "is" if sum(counts.values()) == 1 else "are"
         return CheckResult(
             planner=VERSION,

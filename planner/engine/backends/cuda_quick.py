@@ -115,10 +115,10 @@ class QuickCalls:
 
         Each copy of its own makes the engine wait for some 4 us. From CUDA 12.8 on.
         """
-        count = len(copies)
-        if self._batch is not None and count > 1:
+        count, batch = len(copies), self._batch  # another GPU's thread may find that there is none
+        if batch is not None and count > 1:
             targets, sources, lengths = zip(*copies, strict=True)
-            status = self._batch(
+            status = batch(
                 (c_uint64 * count)(*targets),
                 (c_uint64 * count)(*sources),
                 (c_size_t * count)(*lengths),

@@ -60,13 +60,22 @@ def copy_stage(
     faults = fault_time(crossing)
     reading = fault_charges(crossing)
     chunk = min(shape.chunk, max(1, crossing.size))
+    file = crossing.before == "file"
 
     def make() -> Stage:
         capacity = table.rate(shape.workers, ring, beside_dma=dma)
         own = table if dma else _without_dma(table, crossing.ram)
         calls = CALLS * crossing.ram.issue if dma and not crossing.machine.emulated else 0.0
+        # Without an engine there is nobody to hand a chunk on to.
+        apart = dma and file and native(shape.workers, chunk, crossing.cores)
         made = _copies(
-            crossing, own, shape.workers, chunk, capacity=capacity, faults=faults, calls=calls
+            crossing,
+            own,
+            shape,
+            capacity=capacity,
+            faults=faults,
+            calls=0.0 if apart else calls,
+            apart=apart,
         )
         if dma:
             made = replace(made, several=table.several(shape.workers))
@@ -76,7 +85,7 @@ def copy_stage(
         return make()
     emulated = crossing.machine.emulated
     shared = tuple(reading.items())
-    more = (faults, shared, emulated, crossing.turns, crossing.cores, crossing.before == "file")
+    more = (faults, shared, emulated, crossing.turns, crossing.cores, file)
     figures = (crossing.host, shape, chunk, ring, dma, *more)
     return _pools.stage(figures, (table, crossing.machine.nodes), make)
 
@@ -94,37 +103,34 @@ def _without_dma(table: CopyTable, host: Ram) -> CopyTable:
 def _copies(
     crossing: Crossing,
     table: CopyTable,
-    workers: int,
-    chunk: int,
+    shape: Shape,
     *,
     capacity: float,
     faults: float,
     calls: float,
+    apart: bool,
 ) -> Stage:
     """The stage of workers who copy `capacity` bytes/s together, and fault besides.
 
-    Who does not leave that to another thread spends `calls` seconds on each chunk's engine.
+    Each spends `calls` seconds on the engine of a chunk, unless one thread hands all on (`apart`).
     """
+    workers, chunk = shape.workers, min(shape.chunk, max(1, crossing.size))
     per_byte = workers * (1 / capacity + faults)
     overhead, gather = table.per_chunk, _gathering(crossing, table)
     longest = max(overhead, table.turn * crossing.turns)
-    # Only who hands on what others read has to see to a slot; workers go on with their own.
-    apart = crossing.before == "file" and native(workers, chunk, crossing.cores)
     # One worker by itself hands its lock to nobody, but to the thread of an emulated engine.
-    own = turn_among(workers * int(crossing.turns), overhead, longest, handed=apart)
+    own = turn_among(workers, overhead, longest, handed=apart)
     if crossing.machine.emulated:
         own = longest
 
-    once = overhead + (0.0 if apart else calls)
-
     def alone(length: int) -> float:
-        return once + length * gather + length * per_byte
+        return overhead + calls + length * gather + length * per_byte
 
     def turn(length: int) -> float:
-        return longest + length * gather
+        return own + length * gather
 
     def turns_of_all(length: int) -> float:
-        return workers * (own + length * gather)
+        return workers * turn(length)
 
     def seconds(length: int) -> float:
         if workers == 1:
@@ -136,8 +142,9 @@ def _copies(
         cause = "issue_overhead"
     resource = f"{crossing.host}{COPY}"
     charges = {resource: 1 / capacity}
-    if longest or gather:
+    if own or gather:
         charges[dispatcher(crossing)] = turn(chunk) / chunk
+    # Only who hands on what others read has to see to a slot; workers go on with their own.
     turns = Turns(alone, turn, table.one_slot, table.late if apart else 0.0)
     return Stage(
         resource,

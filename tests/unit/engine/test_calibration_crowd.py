@@ -49,8 +49,9 @@ def test_one_core_has_nobody_to_hand_the_lock_to(tmp_path: Path) -> None:
 
 
 def test_the_turn_is_the_median_of_its_cell() -> None:
+    # Of eight workers each met seven of eight, and found the lock taken as often.
     assert crowd.turn_of([Cell(("turn", 8), None, clean=[14e-6, 15e-6, 19e-6])]) == (
-        pytest.approx(15e-6)
+        pytest.approx(15e-6 * 64 / 49)
     )
     assert crowd.turn_of([Cell(("touch", 8), None, clean=[1.0])]) is None
 

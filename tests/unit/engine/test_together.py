@@ -24,10 +24,13 @@ from planner.native import in_one_call
 
 
 @pytest.mark.parametrize(
-    ("slots", "at_once"), [(1, 1), (6, 1), (11, 1), (12, 2), (20, 3), (24, 4), (64, 4)]
+    ("workers", "depth", "at_once"),
+    [(1, 2, 1), (3, 2, 1), (6, 2, 2), (10, 2, 3), (12, 2, 4), (8, 3, 4), (16, 4, 4), (24, 1, 1)],
 )
-def test_a_sixth_of_the_slots_go_together_and_four_at_the_most(slots: int, at_once: int) -> None:
-    assert in_one_call(slots) == at_once
+def test_a_sixth_of_the_slots_go_together_and_four_at_the_most(
+    workers: int, depth: int, at_once: int
+) -> None:
+    assert in_one_call(workers, depth) == at_once
 
 
 class Books:

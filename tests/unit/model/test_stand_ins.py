@@ -24,11 +24,19 @@ def test_registering_is_said_to_stand_in_for_mapping_managed_memory() -> None:
     (line,) = told(ONE)
     assert line == (
         "f: mapping managed memory was not measured: registering as much stands in for it"
-        " (`planner calibrate --full` measures it)"
     )
     without = changed(ONE, {"nodes.host0.setup.register": None})
     (line,) = told(without)
     assert line.startswith("f: mapping managed memory was not measured, and is left out")
+
+
+def test_a_quick_calibration_is_told_what_would_measure_it() -> None:
+    sources = {
+        name: source.model_copy(update={"by": "planner calibrate"})
+        for name, source in ONE.sources.items()
+    }
+    (line,) = told(ONE.model_copy(update={"sources": sources}))
+    assert line.endswith("stands in for it (`planner calibrate --full` measures it)")
 
 
 def test_nothing_is_said_where_it_was_measured_or_is_not_done() -> None:
