@@ -129,6 +129,10 @@ def _copies(
     def turn(length: int) -> float:
         return own + length * gather
 
+    # With one slot nothing makes up for a turn that comes late: the longest counts.
+    def among_all(length: int) -> float:
+        return longest + length * gather
+
     def turns_of_all(length: int) -> float:
         return workers * turn(length)
 
@@ -145,7 +149,7 @@ def _copies(
     if own or gather:
         charges[dispatcher(crossing)] = turn(chunk) / chunk
     # Only who hands on what others read has to see to a slot; workers go on with their own.
-    turns = Turns(alone, turn, table.one_slot, table.late if apart else 0.0)
+    turns = Turns(alone, among_all, table.one_slot, table.late if apart else 0.0)
     return Stage(
         resource,
         "pool",
