@@ -44,10 +44,11 @@ def test_every_copy_has_every_byte(fan: Fan, gpus: int, size: int) -> None:
     assert [flow.name for flow in run.flows] == [f"w[gpu{k}]" for k in range(gpus)]
     assert [flow.verified for flow in run.flows] == [True] * gpus
     assert all(hop.busy_s > 0 for flow in run.flows for hop in flow.hops)
-    first = run.flows[0]
-    # Later copies arrive after what they are taken from, and count from the same beginning.
     assert all(flow.steady_s >= 0 for flow in run.flows)
-    assert all(flow.first_s >= first.hops[0].busy_s for flow in run.flows)
+    # Later copies arrive after what they are taken from, and count from the same beginning. Of one
+    # sample: of several, busy is their median and may be more than the first took.
+    once = run_fan(fan, size, gpus, samples=1)
+    assert all(flow.first_s >= once.flows[0].hops[0].busy_s for flow in once.flows)
 
 
 def test_a_copy_of_all_begins_before_the_log_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
