@@ -169,21 +169,24 @@ class Dispatcher:
 
     def _send(self, slots: Sequence[tuple[int, int]]) -> None:
         """Queue the copies of these slots."""
-        members, held, gather = self._members, self._held, self._gather
+        members, gather = self._members, self._gather
         if gather is not None:
             gather.hold()
         for worker, slot in slots:
-            for code in members[worker].first:
-                self.at = (code, held[worker][slot])
-                members[worker].hand_on(slot, held[worker][slot], code)
+            self._do(worker, slot, members[worker].first)
         if gather is not None:
             gather.send()
         for worker, slot in slots:
-            for code in members[worker].further:
-                self.at = (code, held[worker][slot])
-                members[worker].hand_on(slot, held[worker][slot], code)
+            self._do(worker, slot, members[worker].further)
             members[worker].sent()
             self._flying.append((worker, slot))
+
+    def _do(self, worker: int, slot: int, codes: Sequence[int]) -> None:
+        """Carry out operations on the chunk in the slot."""
+        member, chunk = self._members[worker], self._held[worker][slot]
+        for code in codes:
+            self.at = (code, chunk)
+            member.hand_on(slot, chunk, code)
 
     def _landed(self) -> bool:
         """Make room of what has arrived; whether anything had.
