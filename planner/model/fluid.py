@@ -24,6 +24,9 @@ MIB = 1 << 20
 ALIKE = 0.15
 """Share by which what two links of a port keep may differ if they are to weigh alike: two
 measurements of the same kind of link differed by 5 and by 9 % (two H200s, 2026-11-30)."""
+INSTANT = 14
+"""Digits of the seconds before a pipeline flows: they are a difference, and what is lost of it by
+rounding would let the later of two equal flows be the first at an engine that serves in turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ def fluid(movement: Movement, shape: Shape, *, rough: bool = False) -> Fluid:
     cap = movement.size / max(trace.busy_s) if one_call else movement.throughput(shape)
     cap = max(cap, movement.size / trace.total_s)  # few chunks never fill the pipeline
     cap = min([cap, *(1 / c for c in charges.values() if c > 0)])
-    delay = max(0.0, trace.total_s - movement.size / cap)
+    delay = max(0.0, round(trace.total_s - movement.size / cap, INSTANT))
     total = trace.total_s
     aside = _aside(movement.crossings, charges, _crossed(stages))
     shared = [1 / c for c in aside.values() if c > 0]
