@@ -48,7 +48,8 @@ def test_copies_of_several_slots_all_arrive(
         quick = quick_calls()
         if not at_once:
             undo.callback(setattr, quick, "_batch", quick._batch)
-            quick._batch = None
+            undo.callback(setattr, quick, "_slow_batch", quick._slow_batch)
+            quick._batch = quick._slow_batch = None
         # What is copied changes places, so that none of the pieces lies beside the next one.
         places = [(2, 0), (0, 3), (3, 1), (1, 2)]
         if kind == "h2d":

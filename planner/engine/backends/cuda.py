@@ -157,7 +157,8 @@ class CudaBackend:
     def register(self, address: int, size: int, *, read_only: bool = False) -> None:
         """`cuMemHostRegister`."""
         self._have_context()
-        self.driver.register(address, size, _READ_ONLY if read_only else _PORTABLE_MAPPED)
+        with quick_calls().letting_go():
+            self.driver.register(address, size, _READ_ONLY if read_only else _PORTABLE_MAPPED)
         with self._guard:
             self._registered.add(address)
 
@@ -168,7 +169,8 @@ class CudaBackend:
                 return
             self._registered.discard(address)
         self._have_context()
-        self.driver.unregister(address)
+        with quick_calls().letting_go():
+            self.driver.unregister(address)
 
     def lane(
         self, engine: Engine, slots: int, *, spin: bool = True, timed: bool = True
