@@ -17,6 +17,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from planner.machine.reads import ReadTable
+from planner.machine.rising import rising
 from planner.quantities import Bytes, BytesPerSecond, Seconds
 
 
@@ -55,21 +56,8 @@ def _point(value: Any) -> Any:
 
 
 def _rising(points: tuple[Point, ...]) -> tuple[tuple[int, float], ...]:
-    """Points with times that never fall, as near to the measured ones as such times can be.
-
-    Neighbours in the wrong order take their mean, and so on with what comes before them: the least
-    squares under that order (Barlow et al. 1972, pool adjacent violators). The largest time so far
-    would let one late sample of a small copy slow all copies down that are a little bigger.
-    """
-    pools: list[tuple[float, int]] = []
-    for point in points:
-        seconds, count = point.seconds, 1
-        while pools and pools[-1][0] > seconds:
-            before, many = pools.pop()
-            seconds = (before * many + seconds * count) / (many + count)
-            count += many
-        pools.append((seconds, count))
-    times = [seconds for seconds, count in pools for _ in range(count)]
+    """Sizes with times that never fall: that a bigger copy is faster is noise."""
+    times = rising(point.seconds for point in points)
     return tuple((point.size_bytes, time) for point, time in zip(points, times, strict=True))
 
 
@@ -102,7 +90,9 @@ class Curve(BaseModel):
     measured points of copies behind one another, where there are any: a lone copy of some MiB may
     wake a link that a queue keeps awake, so the two differ by more than the gap. `readers` is what
     several readers of a disk reach together. `spread` is the relative half interquartile range of
-    the times, `None` where none was kept.
+    the times, `None` where none was kept; `lone_spread` that of what a copy of next to no bytes
+    takes (`latency`, `overhead`, `idle`), where it was kept by itself: some microseconds of code
+    and of waking up vary more than the bytes of large copies.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -116,6 +106,7 @@ class Curve(BaseModel):
     rate: BytesPerSecond = Field(gt=0)
     readers: ReadTable | None = None
     spread: float | None = Field(default=None, ge=0)
+    lone_spread: float | None = Field(default=None, ge=0)
     source: str | None = None
 
     @model_validator(mode="after")
@@ -137,7 +128,7 @@ class Curve(BaseModel):
 
     @cached_property
     def _monotone(self) -> tuple[tuple[int, float], ...]:
-        """The points with times that never fall: that a bigger copy is faster is noise."""
+        """The points with times that never fall."""
         return _rising(self.points)
 
     @cached_property
@@ -187,20 +178,30 @@ class Curve(BaseModel):
         }
         return self.model_copy(update=update)
 
-    def slower(self, factor: float) -> Curve:
-        """The same curve with every time multiplied by `factor`."""
+    def slower(self, factor: float, lone: float | None = None) -> Curve:
+        """The same curve with every time multiplied by `factor`.
 
-        def slowed(points: tuple[Point, ...]) -> tuple[Point, ...]:
-            return tuple(Point(size_bytes=p.size_bytes, seconds=p.seconds * factor) for p in points)
+        What a lone copy takes beside its bytes is multiplied by `lone` where that is given.
+        """
+        beside = factor if lone is None else lone
+
+        def slowed(points: tuple[Point, ...], begun: float = 0.0) -> tuple[Point, ...]:
+            return tuple(
+                Point(
+                    size_bytes=p.size_bytes,
+                    seconds=p.seconds * factor + min(begun, p.seconds) * (beside - factor),
+                )
+                for p in points
+            )
 
         gap = None if self.gap is None else self.gap * factor
         update = {
-            "points": slowed(self.points),
+            "points": slowed(self.points, self.latency),
             "queued": slowed(self.queued),
-            "latency": self.latency * factor,
+            "latency": self.latency * beside,
             "gap": gap,
-            "idle": self.idle * factor,
-            "overhead": self.overhead * factor,
+            "idle": self.idle * beside,
+            "overhead": self.overhead * beside,
             "readers": None if self.readers is None else self.readers.slower(factor),
             "rate": self.rate / factor,
         }

@@ -7,7 +7,7 @@ of the two machines covers only what was known to vary.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, TypeVar
+from typing import Literal
 
 from planner.machine.curve import Curve
 from planner.machine.names import COSTS
@@ -18,8 +18,6 @@ Side = Literal["low", "high"]
 
 _WIDEST = 0.9
 """A spread of 1 would put the fast side at no time at all; nothing is taken faster than tenfold."""
-
-_Shape = TypeVar("_Shape", Curve, CopyTable)
 
 
 def knows_spread(machine: Machine) -> bool:
@@ -68,16 +66,21 @@ class _Shift:
         share = known or 0.0
         return 1.0 + share if self.side == "low" else 1.0 - min(share, _WIDEST)
 
-    def shape(self, shape: _Shape, *outer: str | None) -> _Shape:
-        factor = self.factor(shape.spread, shape.source, *outer)
-        return shape if factor == 1.0 else shape.slower(factor)
+    def table(self, table: CopyTable, *outer: str | None) -> CopyTable:
+        factor = self.factor(table.spread, table.source, *outer)
+        return table if factor == 1.0 else table.slower(factor)
+
+    def curve(self, curve: Curve, *outer: str | None) -> Curve:
+        factor = self.factor(curve.spread, curve.source, *outer)
+        lone = factor if curve.lone_spread is None else self.factor(curve.lone_spread)
+        return curve if factor == lone == 1.0 else curve.slower(factor, lone)
 
     def node(self, node: Node) -> Node:
         if isinstance(node, Ram):
-            tables = {k: self.shape(t, node.source) for k, t in node.copy_rates.items()}
+            tables = {k: self.table(t, node.source) for k, t in node.copy_rates.items()}
             costs: dict[str, Curve | None] = {name: getattr(node, name) for name in COSTS}
             priced = {
-                name: self.shape(curve, node.source)
+                name: self.curve(curve, node.source)
                 for name, curve in costs.items()
                 if curve is not None
             }
@@ -95,7 +98,7 @@ class _Shift:
         if isinstance(node, Hbm):
             factor = self.factor(None, node.source)
             curves = {
-                name: curve if curve is None else self.shape(curve, node.source)
+                name: curve if curve is None else self.curve(curve, node.source)
                 for name, curve in (("local", node.local), ("allocate", node.allocate))
             }
             rate = None if node.rate is None else node.rate / factor
@@ -141,7 +144,7 @@ class _Shift:
     def direction(self, direction: Direction, outer: str | None) -> Direction:
         """The capacity varies like the fastest curve, which is what it was taken from."""
         sources = direction.source, outer
-        curves = {name: self.shape(curve, *sources) for name, curve in direction.curves.items()}
+        curves = {name: self.curve(curve, *sources) for name, curve in direction.curves.items()}
         fastest = max(direction.curves.values(), key=lambda curve: curve.rate, default=None)
         factor = (
             self.factor(None, *sources)

@@ -24,7 +24,7 @@ from planner.engine.backends.base import Backend
 from planner.engine.caches import THREADS, enough, sweep
 from planner.engine.calibration.copies import curve_of
 from planner.engine.calibration.device import Memory
-from planner.engine.calibration.once import Move, Once
+from planner.engine.calibration.once import FEW_IN_A_ROW, Move, Once
 from planner.engine.calibration.rounds import Cell, pooled
 from planner.engine.files import FileRanges
 from planner.engine.memory import HostBuffer, Mapped, Mapping
@@ -118,7 +118,7 @@ class Ahead:
                 rests=(SourceRest(),),
                 terms=terms or Terms(),
             )
-            run = Once(self.backend, self.gpu, move, waker, before, took)
+            run = Once(self.backend, self.gpu, move, waker, before, took, FEW_IN_A_ROW)
             self.undo.callback(run.close)
             return run
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from statistics import median
 from typing import Final, Literal
 
 from planner.engine.calibration.proved import Side, proved
 from planner.engine.calibration.scope import FEW_CORES
 from planner.engine.calibration.statistics import typical
+from planner.machine.rising import rising
 from planner.machine.schema import CopyName, Machine, Ram
 from planner.machine.tables import CopyTable, on_line
 from planner.machine.topology import Topology
@@ -273,19 +273,17 @@ def _turn(machine: Machine, joints: Sequence[Joint]) -> CopyTable:
 def _led(machine: Machine, joints: Sequence[Joint]) -> CopyTable:
     """The table with what short runs take longer than their pipelines do at their pace.
 
-    More workers do not take less, so a count has no more than any larger one. Between the counts
-    that were run it is on the line through its neighbours; more workers than the most are woken one
-    after another.
+    More workers do not take less: counts in the wrong order share what they take. Between the
+    counts that were run it is on the line through its neighbours; more workers than the most are
+    woken one after another.
     """
     table = table_of(machine, joints[0].copy)
     at_once = table.model_copy(update={"lead": tuple(0.0 for _ in table.workers)})
-    found: dict[int, float] = {}
-    fewest = inf
-    for joint in sorted(joints, key=lambda joint: -joint.shape.workers):
-        fewest = min(fewest, max(0.0, joint.seconds - predicted(machine, joint, at_once)))
-        found[joint.shape.workers] = fewest
-    ran = sorted(found)
-    seconds = [found[count] for count in ran]
+    ordered = sorted(joints, key=lambda joint: joint.shape.workers)
+    ran = [joint.shape.workers for joint in ordered]
+    seconds = rising(
+        max(0.0, joint.seconds - predicted(machine, joint, at_once)) for joint in ordered
+    )
     host = machine.nodes["host0"]
     wake = host.setup.wake if isinstance(host, Ram) else 0.0
     leads = tuple(

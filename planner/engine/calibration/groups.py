@@ -14,7 +14,7 @@ from planner.engine.calibration.bench import Way
 from planner.engine.calibration.campaign import Group
 from planner.engine.calibration.copies import BATCH
 from planner.engine.calibration.costs import Costs, allocation_cells, issue_cell
-from planner.engine.calibration.in_place import InPlace
+from planner.engine.calibration.in_place_groups import InPlaceGroups
 from planner.engine.calibration.pipeline_groups import PipelineGroups
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.sides import MOST_WRITTEN
@@ -69,18 +69,20 @@ class Plan:
     def groups(self) -> list[Group]:
         """All of them, what every prediction needs first."""
         pipelines = PipelineGroups(self.device, self.arena, self.axes, self.machine, self._weight)
+        in_place = InPlaceGroups(self.device, self.arena, self.gpus, self._costs, self._weight)
         found = [self._setup(), *self._links(), *self._tables(), self._disk(), self._disk_writes()]
         found += [*pipelines.joint(COPIES), *pipelines.leads()]
         if len(self.gpus) > 1 and self.arena.scope.full:
             found += pipelines.pairs(self.gpus)
         found += [self._gpu(k) for k in range(len(self.gpus))]
         if self.arena.scope.full:
-            found += [*self._in_place(), self._combined()]
+            found += [*in_place.first(), self._combined()]
         found += self._peers()
         if len(self.gpus) > 1 and (self.arena.scope.full or len(self.gpus) <= FEW):
             found.append(self._together())
         if self.arena.scope.full:
             found += pipelines.joint(COPIES, again=True)
+            found += in_place.again()
         return found
 
     def _weight(self, name: str, share: int = 1) -> float:
@@ -234,26 +236,6 @@ class Plan:
         weight = self._weight("gpu", len(self.gpus))
         about = f"allocation and copies inside gpu{k}"
         return Group(f"gpu{k}", about, make, weight, essential=True, samples=scope.others)
-
-    def _in_place(self) -> Iterator[Group]:
-        """Kernels, page faults, prefetches and registration ahead, for each GPU."""
-        arena, scope = self.arena, self.arena.scope
-        for k, gpu in enumerate(self.gpus):
-            probes = InPlace(self.device, gpu, arena.pinned, arena.devices[gpu], arena.file)
-
-            def make(probes: InPlace = probes) -> list[Cell]:
-                return list(probes.cells(maps=self._costs().maps()))
-
-            yield Group(
-                f"in_place pcie{k}",
-                f"what gpu{k} reads in place, managed memory, registration ahead",
-                make,
-                self._weight("in_place", len(self.gpus)),
-                samples=scope.others,
-                link=f"pcie{k}",
-                at_once=True,
-                close=probes.close,
-            )
 
     def _combined(self) -> Group:
         """Copies into write-combined memory, where that is what it is called."""

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from planner.engine.caches import sweep
+from planner.engine.calibration.coupling import OUTWARD
 from planner.engine.calibration.joint import (
     CHUNK,
     LEAST_CHUNKS,
@@ -51,11 +52,15 @@ def counts(workers: Sequence[int], *, few: bool) -> list[int]:
     return sorted({usual[1], usual[len(usual) // 2], usual[-1]})
 
 
-def shape(workers: int, stock: int) -> Shape:
-    """Two slots each; small chunks for few workers, as short flows have them."""
+def shape(workers: int, stock: int, copy: CopyName = "memory") -> Shape:
+    """Two slots each; small chunks for few workers, as short flows have them.
+
+    Outward all have them: a run of 192 MiB into memory that caches hold in part goes at more than
+    the pace of long ones, which hid what it took beside it (one H200, measured 2026-12-01).
+    """
     chunk = min(CHUNK, max(MIB, stock // 16))
     small = max(SMALL, chunk // 2)
-    return Shape(small if workers <= FEW_CORES else chunk, 2, workers)
+    return Shape(small if workers <= FEW_CORES or copy in OUTWARD else chunk, 2, workers)
 
 
 def cells(ready: Pipelines, workers: Sequence[int]) -> list[Cell]:
@@ -67,7 +72,7 @@ def cells(ready: Pipelines, workers: Sequence[int]) -> list[Cell]:
 
     found = []
     for count in workers:
-        own = shape(count, stock.size)
+        own = shape(count, stock.size, copy)
         size = min(stock.size, LEAST_CHUNKS * own.chunk * count)
         size -= size % own.chunk
         key = (LEAD, copy, own.chunk, own.depth, own.workers, size)

@@ -100,5 +100,15 @@ def rested(name: str, cells: Sequence[Cell]) -> Curve | None:
         update={
             "overhead": max(0.0, awake - alike.seconds(size)),
             "idle": max(0.0, asleep - awake),
+            "lone_spread": _spread(base, cells),
         }
     )
+
+
+def _spread(base: str, cells: Sequence[Cell]) -> float | None:
+    """The spread of a small copy's run: of the lone one, else of the curve's smallest."""
+    known = {cell.key: cell for cell in cells if isinstance(cell.key, tuple) and cell.taken}
+    lone = [cell for key, cell in known.items() if key[:2] == ("awake", base)]
+    small = [(key[2], cell) for key, cell in known.items() if key[:2] == (base, "alone")]
+    lone += [cell for size, cell in sorted(small, key=lambda pair: pair[0])[:1] if size <= SIZE]
+    return lone[0].summary().spread if lone else None

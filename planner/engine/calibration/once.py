@@ -39,8 +39,12 @@ from planner.engine.transfer import Line, Moved, Transfer
 from planner.engine.waits import Stop
 from planner.results import Hop
 
-IN_A_ROW: Final = 3
-"""Runs of a small movement in a sample."""
+IN_A_ROW: Final = 9
+"""Runs of a small movement in a sample. The first ones behind other kernels and copies are slow,
+and by three in a row a kernel that reads 64 KiB in place seemed to take 202 us where plans of the
+same size took 157 beside it (one H200, measured 2026-12-01)."""
+FEW_IN_A_ROW: Final = 3
+"""The same where what is done before each takes longer than the run by far."""
 SMALL: Final = 4 << 20
 """Bytes of the largest one: beyond them what is in caches is a hundredth of a run."""
 THROUGH: Final = 4
@@ -112,6 +116,8 @@ class Once:
         bytes and caches as a plan's run finds them.
     took
         What of a run is asked for; its seconds unless told otherwise.
+    in_a_row
+        Runs of a sample where the movement is small and awake.
 
     """
 
@@ -123,10 +129,11 @@ class Once:
         waker: Waker | None,
         before: Callable[[], object] = lambda: None,
         took: Callable[[Moved], float] = lambda moved: moved.end - moved.start,
+        in_a_row: int = IN_A_ROW,
     ) -> None:
         self._backend, self._gpu, self._waker = backend, gpu, waker
         self._before, self._took = before, took
-        self._runs = IN_A_ROW if waker is not None and move.size <= SMALL else 1
+        self._runs = in_a_row if waker is not None and move.size <= SMALL else 1
         self.undone = 0.0
         """Seconds in which the last run's registrations were given back."""
         if isinstance(move.target, DevicePlace) and move.terms.use is not None:

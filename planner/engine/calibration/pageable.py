@@ -23,7 +23,7 @@ from planner.engine.calibration.bench import Way
 from planner.engine.calibration.copies import Walk
 from planner.engine.calibration.device import DeviceBench, Memory
 from planner.engine.calibration.first import SIZE, First
-from planner.engine.calibration.once import Move, Once
+from planner.engine.calibration.once import FEW_IN_A_ROW, Move, Once
 from planner.engine.calibration.rounds import Cell
 from planner.engine.pattern import Pattern
 from planner.engine.places import DevicePlace, HostPlace
@@ -74,7 +74,7 @@ class Pageable:
             move = Move("pageable", INTO_GPU["pageable"](self.gpu), host, device, size)
         else:
             move = Move("pageable", OUT_OF_GPU["pageable"](self.gpu), device, host, size)
-        run = Once(self.bench.backend, self.gpu, move, waker, before)
+        run = Once(self.bench.backend, self.gpu, move, waker, before, in_a_row=FEW_IN_A_ROW)
         self.undo.callback(run.close)
         return run
 

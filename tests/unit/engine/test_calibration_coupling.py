@@ -224,10 +224,10 @@ def test_more_workers_take_no_less_until_they_are_at_it() -> None:
     shape, size = Shape(2 * MIB, 2, 1), 8 * MIB
     quick = movement(machine, "memory", size).seconds(shape)
     many = movement(machine, "memory", 4 * size).seconds(replace(shape, workers=4))
-    # One worker was late by 5 ms once, four took 0.2 ms: so one takes no more than that. Eight are
-    # woken one after another behind four; the catalogue's machine says nothing of waking.
+    # One worker was late by 0.6 ms, four by 0.2: that is noise of either, so both take the mean.
+    # Eight are woken one after another behind four; the catalogue's machine says nothing of waking.
     short = [
-        Joint("memory", shape, size, quick + 5e-3),
+        Joint("memory", shape, size, quick + 0.6e-3),
         Joint("memory", replace(shape, workers=4), 4 * size, many + 0.2e-3),
     ]
     long = [_measured(machine, "memory", Shape(4 * MIB, 2, w)) for w in (1, 4)]
@@ -235,7 +235,7 @@ def test_more_workers_take_no_less_until_they_are_at_it() -> None:
     assert isinstance(host, Ram)
     wake = host.setup.wake
     found = _table(coupled(machine, long, short), "memory").lead
-    assert found == pytest.approx((0.2e-3, 0.2e-3, 0.2e-3, 0.2e-3 + 4 * wake), rel=0.02)
+    assert found == pytest.approx((0.4e-3, 0.4e-3, 0.4e-3, 0.4e-3 + 4 * wake), rel=0.02)
 
 
 def test_runs_prove_queued_copies_faster_than_one_stream_is() -> None:

@@ -26,6 +26,8 @@ def test_short_runs_have_as_many_workers_as_fill_a_link() -> None:
         Shape(2 * MIB, 2, 4),
         Shape(4 * MIB, 2, 8),
     ]
+    # Outward they all are small.
+    assert leads.shape(8, 1024 * MIB, "save_memory") == Shape(2 * MIB, 2, 8)
     # A stock of 16 MiB is cut into as many chunks of 1 MiB, the smallest.
     assert leads.shape(8, 16 * MIB) == Shape(MIB, 2, 8)
 

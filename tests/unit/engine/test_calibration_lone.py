@@ -53,6 +53,24 @@ def test_a_run_costs_what_the_curve_does_not_say_and_the_pause_what_the_run_does
     assert (quick.overhead, quick.idle) == (0.0, 0.0)
 
 
+def test_what_is_beside_the_bytes_varies_as_small_runs_do() -> None:
+    def cell(*key: object, off: float, value: float = 30e-6) -> Cell:
+        samples = [value * (1 + off * k / 2) for k in (-2, -1, 0, 1, 2)]  # quartiles at -off, +off
+        return Cell(key, None, clean=samples)
+
+    large = [cell("h2d0", "alone", size, off=0.002) for size in (1 << 20, 1 << 24)]
+    small = cell("h2d0", "alone", 4096, off=0.04)
+    awake = cell("awake", "h2d0", SIZE, off=0.2)
+    found = [rested("h2d0", [*large, *more]) for more in ([], [small], [small, awake])]
+    spreads = [None if curve is None else curve.lone_spread for curve in found]
+    # Copies of MiB say nothing of it; the run of one copy says more than the smallest copy does.
+    idle = cell("idle", "h2d0", SIZE, off=0.0)
+    assert spreads == [None, None, pytest.approx(0.1)]
+    other = rested("h2d0", [*large, small, idle])
+    assert other is not None
+    assert other.lone_spread == pytest.approx(0.02)
+
+
 def test_ordinary_memory_is_held_against_copies_of_one_place() -> None:
     # Cold 256 KiB take 90 us, hot ones 30; the run of hot ones 45 and after a pause 100: 15 and 55
     # us for both curves.

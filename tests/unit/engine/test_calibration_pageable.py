@@ -10,7 +10,7 @@ from planner.engine.awake import Waker
 from planner.engine.backends.host import HostBackend
 from planner.engine.calibration.device import DeviceBench
 from planner.engine.calibration.first import SIZE
-from planner.engine.calibration.once import IN_A_ROW
+from planner.engine.calibration.once import FEW_IN_A_ROW
 from planner.engine.calibration.pageable import Pageable
 from tests.helpers.machines import one_gpu
 
@@ -44,16 +44,16 @@ def test_runs_move_their_bytes_cold_and_hot(way: str, monkeypatch: pytest.Monkey
         assert cold.take() > 0
         assert bytes(target.view) == bytes([5]) * MIB
         # A sample of so few bytes is the middle of a few runs, each behind a sweep.
-        assert swept == [MIB] * IN_A_ROW
+        assert swept == [MIB] * FEW_IN_A_ROW
         assert hot.take() > 0
         assert bytes(target.view[: 64 * KIB]) == bytes(source.view[: 64 * KIB])
         # What is hot was written just before, and everything else was swept before that.
         assert (way == "d2h") == (bytes(source.view[: 64 * KIB]) == bytes([5]) * 64 * KIB)
-        assert swept == [MIB] * 2 * IN_A_ROW
-        assert woken == [1] * 2 * IN_A_ROW
+        assert swept == [MIB] * 2 * FEW_IN_A_ROW
+        assert woken == [1] * 2 * FEW_IN_A_ROW
         # The run after a pause finds its engine asleep.
         assert idle.take() > 0
-        assert woken == [1] * 2 * IN_A_ROW
+        assert woken == [1] * 2 * FEW_IN_A_ROW
     finally:
         undo.close()
         bench.close()

@@ -170,3 +170,16 @@ def test_neighbours_in_the_wrong_order_take_their_mean() -> None:
     made = Curve.model_validate({"points": points, "latency": 20e-6, "rate": 50e9})
     for kib, us in ((4, 20), (8, 20 + 2 / 3), (16, 22), (64, 22), (128, 22), (256, 25)):
         assert made.seconds(kib << 10) == pytest.approx(us * 1e-6)
+
+
+@given(st.floats(1e-6, 1e-4), st.floats(1e9, 1e11), st.floats(0.1, 10), st.floats(0.1, 10), SIZES)
+def test_what_is_beside_the_bytes_may_be_slower_by_itself(
+    latency: float, rate: float, factor: float, lone: float, size: int
+) -> None:
+    sizes = (1 << 12, 1 << 20, 1 << 30)
+    line = [Point(size_bytes=n, seconds=latency + n / rate) for n in sizes]
+    for points in ((), tuple(line)):
+        curve = Curve(points=points, latency=latency, overhead=1e-5, idle=2e-5, rate=rate)
+        slower = curve.slower(factor, lone)
+        assert slower.seconds(size) == pytest.approx(latency * lone + size / rate * factor)
+        assert (slower.overhead, slower.idle) == pytest.approx((1e-5 * lone, 2e-5 * lone))

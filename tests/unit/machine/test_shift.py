@@ -77,6 +77,23 @@ def test_times_move_by_the_nearest_spread(
     assert storage.requests == pytest.approx(1000 / quarter)
 
 
+def test_what_a_lone_copy_takes_beside_its_bytes_moves_by_its_own_spread(machine: Machine) -> None:
+    forward = machine.links["pcie0"].forward
+    assert forward is not None
+    curve = forward.curves["pinned"].model_copy(update={"lone_spread": 0.2, "overhead": 20e-6})
+    curves = {**forward.curves, "pinned": curve}
+    link = machine.links["pcie0"].model_copy(
+        update={"forward": forward.model_copy(update={"curves": curves})}
+    )
+    other = machine.model_copy(update={"links": {"pcie0": link}})
+    moved = shifted(other, "low").links["pcie0"].forward
+    assert moved is not None
+    # Latency 10 us and overhead 20 us by a fifth, the bytes (10 GB/s) by a half.
+    pinned = moved.curves["pinned"]
+    assert (pinned.latency, pinned.overhead) == pytest.approx((12e-6, 24e-6))
+    assert pinned.rate == pytest.approx(10e9 / 1.5)
+
+
 def test_tables_setup_and_gpus_move_too(machine: Machine) -> None:
     moved = shifted(machine, "low")
     host, gpu = moved.nodes["host0"], moved.nodes["gpu0"]
