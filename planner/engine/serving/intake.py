@@ -14,6 +14,7 @@ from planner.engine.dispatch import Dispatcher
 from planner.engine.ops import DMA
 from planner.engine.serving.ends import FileEnd, MemoryEnd
 from planner.engine.serving.job import Hand, Job
+from planner.engine.serving.parts import Chunks, Part
 from planner.native import native
 
 THREADS: Final = 2
@@ -26,7 +27,8 @@ def suits(job: Job) -> bool:
     return (
         job.way == "in"
         and native(shape.workers, shape.chunk_bytes, len(os.sched_getaffinity(0)), job.cores)
-        and all(len(chunk) == 1 and isinstance(chunk[0].source, FileEnd) for chunk in job.chunks)
+        and isinstance(job.chunks, Chunks)
+        and job.chunks.single_reads
         and aio.usable()
     )
 
@@ -65,20 +67,19 @@ class Taker:
         self._job, self._hand, self._reach, self._register = job, hand, reach, register
         self._gather = gather
         self._lane: SharedLane | None = None
-        self._asked: dict[int, tuple[Read, int]] = {}
+        self._asked: dict[int, tuple[Part, Read, int]] = {}
 
     def ask(self, slot: int, chunk: int) -> Read:
         """The chunk's range of its file."""
-        source, start, _, _, size = self._job.chunks[chunk][0]
-        asked = _file(source).ask(start, size, self._hand.addresses[slot])
-        self._asked[slot] = asked
-        return asked[0]
+        part = self._job.chunks[chunk][0]
+        read, lead = _file(part.source).ask(part.start, part.size, self._hand.addresses[slot])
+        self._asked[slot] = part, read, lead
+        return read
 
-    def take(self, slot: int, chunk: int, done: int) -> None:
+    def take(self, slot: int, _chunk: int, done: int) -> None:
         """See to what the read has left, and count it."""
-        (read, lead), hand = self._asked[slot], self._hand
-        source, _, _, _, size = self._job.chunks[chunk][0]
-        file = _file(source)
+        (source, _, _, _, size), read, lead = self._asked[slot]
+        hand, file = self._hand, _file(source)
         if done < lead + size:
             file.finish(read, hand.views[slot], lead + size, done)
         if file.is_direct(read):
@@ -87,7 +88,7 @@ class Taker:
             hand.buffered += size
         hand.moved += size
 
-    def hand_on(self, slot: int, chunk: int, _code: int) -> None:
+    def hand_on(self, slot: int, _chunk: int, _code: int) -> None:
         """Queue the copy to the GPU."""
         lane, hand = self._lane, self._hand
         if lane is None:
@@ -95,10 +96,9 @@ class Taker:
             lane = self._lane = SharedLane(self._reach(), first, self._gather, logs=False)
         if not hand.registered[slot]:
             self._register(hand, slot)
-        _, _, target, to, size = self._job.chunks[chunk][0]
+        (_, _, target, to, size), _, lead = self._asked[slot]
         if not isinstance(target, MemoryEnd):
             raise TypeError("a copy engine takes what was read to memory")
-        _, lead = self._asked[slot]
         lane.copy(slot, target.address + to, hand.addresses[slot] + lead, size)
 
     def sent(self) -> None:

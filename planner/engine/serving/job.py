@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from threading import Event
@@ -69,7 +69,7 @@ class Job:
     """
 
     way: Way
-    chunks: list[Chunk]
+    chunks: Sequence[Chunk]
     shape: Shape
     engine: Engine | None = None
     prepare: Callable[[], None] = lambda: None

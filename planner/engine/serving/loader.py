@@ -24,7 +24,7 @@ from planner.engine.serving.entries import Entries
 from planner.engine.serving.future import TransferFuture
 from planner.engine.serving.job import Job, Way
 from planner.engine.serving.opening import device_index, open_for
-from planner.engine.serving.parts import Part, chunks_of, joined
+from planner.engine.serving.parts import Chunks, Part, joined
 from planner.engine.serving.planned import Source
 from planner.engine.serving.report import LoadReport
 from planner.engine.serving.route import jobs_for
@@ -190,7 +190,7 @@ class Loader(AbstractContextManager["Loader"]):
             def through_ring() -> Job:
                 engine = None if gpu is None else Engine("h2d", gpu)
                 way: Way = "host" if gpu is None else "in"
-                chunks = chunks_of(parts, shape.chunk_bytes)
+                chunks = Chunks(parts, shape.chunk_bytes)
                 job = Job(way, chunks, shape, engine, budget=most, cores=cores)
                 if gpu is None:
                     self._allocate(files, None)

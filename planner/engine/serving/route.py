@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from planner.engine.backends.base import Engine
 from planner.engine.serving.ends import FileEnd, MemoryEnd
 from planner.engine.serving.job import Job, Way
-from planner.engine.serving.parts import Chunk, Part, chunks_of, joined
+from planner.engine.serving.parts import Chunk, Chunks, Part, joined
 from planner.engine.serving.shape import Shape
 from planner.errors import InputError
 
@@ -53,6 +53,6 @@ def jobs_for(
             jobs.append(Job(way, whole, own, engine, behind=tuple(behind)))
             continue
         fitted = shape.cut_to(size)
-        chunks = chunks_of(group, fitted.chunk_bytes)
+        chunks = Chunks(group, fitted.chunk_bytes)
         jobs.append(Job(way, chunks, fitted, engine, behind=tuple(behind), budget=budget))
     return jobs

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from planner.engine.cutting import cuts
+from planner.engine.memory import PAGE
 from planner.engine.serving import dlpack, planned, residency as asking
 from planner.engine.serving.ends import FileEnd, MemoryEnd
-from planner.engine.serving.parts import GRAIN, MOST_PARTS, Part, chunks_of, joined
+from planner.engine.serving.parts import GRAIN, MOST_PARTS, Chunks, Part, joined
 from planner.engine.serving.shape import MIB, ROOM, Shape, default_budget, rule_of_thumb, within
 from planner.errors import InfeasibleError
 from tests.helpers.machines import one_gpu
@@ -31,7 +33,7 @@ def test_chunks_cover_every_byte_once_and_fit(
     for size, gap in zip(sizes, gaps, strict=False):
         parts.append(Part(source, at, target, at, size))
         at += size + gap
-    chunks = chunks_of(parts, chunk)
+    chunks = Chunks(parts, chunk)
     wanted = {byte for part in parts for byte in range(part.start, part.start + part.size)}
     found = [
         byte for c in chunks for part in c for byte in range(part.start, part.start + part.size)
@@ -51,7 +53,7 @@ def test_chunks_of_a_file_end_where_its_pages_end(tmp_path: Path) -> None:
     try:
         # Data behind 5,008 bytes, 912 behind a page: 7,280 bytes to the end of the second chunk's
         # pages at 12,288, then whole chunks of 8,192, then the 1,136 bytes that are left.
-        (*chunks,) = chunks_of([Part(source, 5008, target, 0, 24_800)], 8192)
+        (*chunks,) = Chunks([Part(source, 5008, target, 0, 24_800)], 8192)
         assert [(c[0].start, c[0].to, c[0].size) for c in chunks] == [
             (5008, 0, 7280),
             (12_288, 7280, 8192),
@@ -262,3 +264,40 @@ def test_a_capsule_is_read_as_it_was_written() -> None:
 def test_the_codes_are_those_of_the_format(name: str, code: int, bits: int) -> None:
     # https://github.com/dmlc/dlpack, include/dlpack/dlpack.h: DLDataTypeCode.
     assert dlpack.DTYPES[name][:2] == (code, bits)
+
+
+@given(
+    size=st.integers(0, 5 * PAGE),
+    start=st.integers(0, 2 * PAGE),
+    chunk=st.sampled_from([64, 1000, PAGE, 2 * PAGE]),
+)
+def test_a_large_part_is_cut_as_a_whole_list_would_be(size: int, start: int, chunk: int) -> None:
+    source, target = FileEnd(__file__, "auto"), MemoryEnd(0, 1 << 20)
+    try:
+        found = Chunks([Part(source, start, target, 7, size)], chunk)
+        phase = start % PAGE if chunk % PAGE == 0 and size >= chunk else 0
+        wanted = [
+            (Part(source, start + low, target, 7 + low, high - low),)
+            for low, high in cuts(0, size, chunk, phase)
+        ]
+        assert list(found) == wanted
+        assert len(found) == len(wanted)
+        assert found[1:3] == wanted[1:3]
+        assert found.single_reads
+        if wanted:
+            assert found[-1] == wanted[-1]
+        with pytest.raises(IndexError, match=f"no chunk {len(wanted)} of {len(wanted)}"):
+            found[len(wanted)]
+    finally:
+        source.close()
+
+
+def test_chunks_of_several_parts_or_of_memory_are_no_single_reads() -> None:
+    source, memory, target = FileEnd(__file__, "auto"), MemoryEnd(0, 99), MemoryEnd(0, 1 << 20)
+    try:
+        apart = [Part(source, 0, target, 0, 10), Part(source, 20, target, 20, 10)]
+        assert Chunks(apart[:1], 4096).single_reads
+        assert not Chunks(apart, 4096).single_reads
+        assert not Chunks([Part(memory, 0, target, 0, 99)], 10).single_reads
+    finally:
+        source.close()
