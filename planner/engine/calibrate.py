@@ -25,7 +25,7 @@ from planner.engine.calibration.duplex import FULL as ALWAYS, Background
 from planner.engine.calibration.groups import Plan, axes_of
 from planner.engine.calibration.ledger import Ledger
 from planner.engine.calibration.relink import relinked, wanted_link
-from planner.engine.calibration.rounds import Cell
+from planner.engine.calibration.rounds import Cell, merged
 from planner.engine.calibration.scope import FULL, QUICK, Scope
 from planner.engine.calibration.sentinel import LINK, MEMORY, Sentinel
 from planner.engine.calibration.settled import settled
@@ -233,7 +233,7 @@ def _sample(
 
     def so_far() -> Machine:
         cells = [cell for group in job.ledger.groups.values() for cell in group]
-        return machine_of(replace(found, cells=[c for c in cells if c.taken]), job.folder)
+        return machine_of(replace(found, cells=merged(c for c in cells if c.taken)), job.folder)
 
     plan = Plan(backend, arena, found.gpus, found.axes, so_far)
     every = plan.groups()
@@ -253,7 +253,7 @@ def _sample(
         marks=() if scope.full else _sentinels(arena, GLANCE),
     )
     _LOG.info("the start took %.2f s", perf_counter() - job.start)
-    found.cells = [*first, *campaign.run(groups)]
+    found.cells = merged([*first, *campaign.run(groups)])
     found.steadiness = campaign.steadiness()
     redone = sum(cell.redone > 0 for cell in found.cells)
     if redone:

@@ -64,7 +64,7 @@ class Plan:
     gpus: Sequence[int]
     axes: dict[CopyName, Axes]
     machine: Callable[[], Machine]
-    _apart: set[tuple[int, int]] = field(default_factory=set)
+    _cold: list[Cell] = field(default_factory=list)
 
     def groups(self) -> list[Group]:
         """All of them, what every prediction needs first."""
@@ -76,13 +76,14 @@ class Plan:
             found += pipelines.pairs(self.gpus)
         found += [self._gpu(k) for k in range(len(self.gpus))]
         if self.arena.scope.full:
-            found += [*in_place.first(), self._combined()]
+            found += [*in_place.groups(), self._combined()]
         found += self._peers()
         if len(self.gpus) > 1 and (self.arena.scope.full or len(self.gpus) <= FEW):
             found.append(self._together())
         if self.arena.scope.full:
             found += pipelines.joint(COPIES, again=True)
-            found += in_place.again()
+            found += [*in_place.groups(again=True), *self._pageable(again=True)]
+            found.append(self._disk(again=True))
         return found
 
     def _weight(self, name: str, share: int = 1) -> float:
@@ -106,7 +107,7 @@ class Plan:
         )
 
     def _links(self) -> Iterator[Group]:
-        """Pinned copies, pageable ones, and both directions at once, for each GPU."""
+        """Pinned copies, then pageable ones, then both directions at once, of each GPU."""
         scope, arena, count = self.arena.scope, self.arena, len(self.gpus)
         for k, gpu in enumerate(self.gpus):
             link = f"pcie{k}"
@@ -119,18 +120,6 @@ class Plan:
                     found += arena.lone_cells(f"{way}{gpu}", machine)
                 return found
 
-            def pageable(gpu: int = gpu) -> list[Cell]:
-                ordinary = arena.ordinary(gpu, self.machine())
-                found: list[Cell] = []
-                for way in WAYS:
-                    found += ordinary.cells(way, scope.pageable, scope.hot)
-                return found
-
-            def both(gpu: int = gpu) -> list[Cell]:
-                return list(
-                    duplex.opposite_cells(*arena.opposite(gpu), scope.background, scope.duplex_s)
-                )
-
             refine = arena.refinement() if scope.full else None
             yield Group(
                 f"copies {link}",
@@ -142,15 +131,15 @@ class Plan:
                 refine=refine,
                 samples=scope.copies,
             )
-            yield Group(
-                f"pageable {link}",
-                f"pageable copies of gpu{k}, cold and hot",
-                pageable,
-                self._weight("pageable", count),
-                link=link,
-                essential=True,
-                samples=scope.others,
-            )
+        yield from self._pageable()
+        for k, gpu in enumerate(self.gpus):
+            link = f"pcie{k}"
+
+            def both(gpu: int = gpu) -> list[Cell]:
+                return list(
+                    duplex.opposite_cells(*arena.opposite(gpu), scope.background, scope.duplex_s)
+                )
+
             yield Group(
                 f"duplex {link}",
                 f"both directions of gpu{k} at once",
@@ -159,6 +148,27 @@ class Plan:
                 link=link,
                 essential=True,
                 samples=scope.others,
+            )
+
+    def _pageable(self, *, again: bool = False) -> Iterator[Group]:
+        """The driver's copies of ordinary memory, and the same cells `again` some time later."""
+        arena, scope = self.arena, self.arena.scope
+        for k, gpu in enumerate(self.gpus):
+
+            def make(gpu: int = gpu) -> list[Cell]:
+                ordinary = arena.ordinary(gpu, self.machine())
+                return [
+                    cell for way in WAYS for cell in ordinary.cells(way, scope.pageable, scope.hot)
+                ]
+
+            yield Group(
+                f"pageable pcie{k} again" if again else f"pageable pcie{k}",
+                f"pageable copies of gpu{k}, cold and hot{', again' if again else ''}",
+                make,
+                self._weight("pageable again" if again else "pageable", len(self.gpus)),
+                link=f"pcie{k}",
+                essential=not again,
+                samples=(1, 3) if again else scope.others,
             )
 
     def _tables(self) -> Iterator[Group]:
@@ -183,19 +193,24 @@ class Plan:
                 samples=(3, self.arena.scope.others[1]),
             )
 
-    def _disk(self) -> Group:
+    def _disk(self, *, again: bool = False) -> Group:
+        """Cold reads, and the same `again` some time later: a disk varies from minute to minute."""
+
         def make() -> list[Cell]:
-            maps = self.arena.scope.full and not self.device.emulated
-            return list(self.arena.cold.cells(mapped=maps, onward=self.arena.onward()))
+            if not self._cold:  # none, or those of a calibration that is gone on with
+                maps = self.arena.scope.full and not self.device.emulated
+                self._cold += self.arena.cold.cells(mapped=maps, onward=self.arena.onward())
+                return self._cold
+            return [cell.anew() for cell in self._cold]
 
         return Group(
-            "disk",
-            "cold reads of the disk",
+            "disk again" if again else "disk",
+            f"cold reads of the disk{', again' if again else ''}",
             make,
-            self._weight("disk"),
-            samples=(3, self.arena.scope.others[1]),
+            self._weight("disk again" if again else "disk"),
+            samples=(1, 3) if again else (3, self.arena.scope.others[1]),
             link="storage0",
-            essential=True,
+            essential=not again,
         )
 
     def _disk_writes(self) -> Group:

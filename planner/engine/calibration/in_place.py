@@ -98,16 +98,11 @@ class InPlace:
                 inward=self._can("prefetch"), outward=self._can("prefetch", ("hbm", "ram"))
             )
         yield from self._combined()
-        yield from self.ahead(maps=maps)
-
-    def ahead(self, *, maps: bool) -> Iterator[Cell]:
-        """The cells of memory that is registered ahead of its copies."""
-        self.backend.attach(self.gpu)
-        found = Ahead(self.backend, self.gpu, self._device(), self.host, self.undo)
+        ahead = Ahead(self.backend, self.gpu, self._device(), self.host, self.undo)
         if maps:
-            yield from found.file_cells(self.file)
+            yield from ahead.file_cells(self.file)
         if maps or not self.backend.emulated:  # emulated memory is registered for next to nothing
-            yield from found.memory_cells()
+            yield from ahead.memory_cells()
 
     def _can(self, strategy: str, across: tuple[str, str] = ("ram", "hbm")) -> bool:
         return self.backend.lacks(strategy, across, [self.gpu]) is None

@@ -13,9 +13,6 @@ from planner.engine.calibration.in_place import InPlace
 from planner.engine.calibration.pipeline_groups import Weight
 from planner.engine.calibration.rounds import Cell
 
-Make = Callable[[InPlace, bool], Iterator[Cell]]
-"""The cells of the probes of one GPU; the second argument says whether it reaches mapped files."""
-
 
 @dataclass(frozen=True, slots=True)
 class InPlaceGroups:
@@ -38,36 +35,27 @@ class InPlaceGroups:
     costs: Callable[[], Costs]
     weight: Weight
 
-    def first(self) -> Iterator[Group]:
-        """Kernels, page faults, prefetches and registration ahead."""
-        what = "what {} reads in place, managed memory, registration ahead"
-        yield from self._groups("in_place", "", what, lambda probes, maps: probes.cells(maps=maps))
+    def groups(self, *, again: bool = False) -> Iterator[Group]:
+        """Kernels, page faults, prefetches and registration ahead, of each GPU.
 
-    def again(self) -> Iterator[Group]:
-        """Registration ahead once more, some time later: the same cells, which count together.
-
-        From one half minute to another a driver registers 64 MiB of a file in 1.6 ms or in 2.1,
-        and no sample within either shows the other (three H200 machines, measured 2026-12-01).
+        The same cells `again`, some time later, count together: from one half minute to another a
+        driver registers 64 MiB of a file in 1.6 ms or in 2.1, or prefetches 256 MiB out of a GPU in
+        16 or in 25, and no sample within either shows the other (four H200 machines, measured
+        2026-12-01).
         """
-        what = "registration ahead of {} again"
-        yield from self._groups(
-            "ahead", " again", what, lambda probes, maps: probes.ahead(maps=maps)
-        )
-
-    def _groups(self, name: str, which: str, about: str, cells: Make) -> Iterator[Group]:
-        arena = self.arena
+        arena, which = self.arena, " again" if again else ""
         for k, gpu in enumerate(self.gpus):
             probes = InPlace(self.device, gpu, arena.pinned, arena.devices[gpu], arena.file)
 
             def make(probes: InPlace = probes) -> list[Cell]:
-                return list(cells(probes, self.costs().maps()))
+                return list(probes.cells(maps=self.costs().maps()))
 
             yield Group(
-                f"{name} pcie{k}{which}",
-                about.format(f"gpu{k}"),
+                f"in_place pcie{k}{which}",
+                f"what gpu{k} reads in place, managed memory, registration ahead{which}",
                 make,
-                self.weight(name, len(self.gpus)),
-                samples=(3, arena.scope.others[1]) if which else arena.scope.others,
+                self.weight(f"in_place{which}", len(self.gpus)),
+                samples=(1, 4) if again else arena.scope.others,
                 link=f"pcie{k}",
                 at_once=True,
                 close=probes.close,

@@ -63,6 +63,10 @@ class Cell:
             self.clean.remove(value)
             self.dirty.append(value)
 
+    def anew(self) -> Cell:
+        """The same to be sampled, without samples."""
+        return replace(self, clean=[], dirty=[], also=[], redone=0)
+
     @property
     def taken(self) -> int:
         """How many samples there are, disturbed ones too."""
@@ -103,6 +107,14 @@ def pooled(cells: Sequence[Cell]) -> Cell:
         dirty=[value for cell in cells for value in cell.dirty],
         also=[value for cell in cells for value in cell.also],
     )
+
+
+def merged(cells: Iterable[Cell]) -> list[Cell]:
+    """The cells, those of one key as one: what was looked at twice, or beside several GPUs."""
+    same: dict[Hashable, list[Cell]] = {}
+    for cell in cells:
+        same.setdefault(cell.key, []).append(cell)
+    return [found[0] if len(found) == 1 else pooled(found) for found in same.values()]
 
 
 def summaries(cells: Iterable[Cell]) -> dict[Hashable, Summary]:

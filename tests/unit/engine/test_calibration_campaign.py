@@ -12,7 +12,7 @@ import pytest
 from planner.engine.calibration.campaign import AGAIN, REDO, Campaign, Group
 from planner.engine.calibration.ledger import Ledger
 from planner.engine.calibration.noise import Watch
-from planner.engine.calibration.rounds import Cell, disturbed, summaries
+from planner.engine.calibration.rounds import Cell, disturbed, merged, summaries
 from planner.engine.calibration.sentinel import DRIFT, EVERY, Sentinel
 
 
@@ -349,3 +349,20 @@ def test_it_is_said_what_is_measured_and_how_long_it_takes_at_the_most() -> None
         "calibrating 1 of 2: copies; 36 s left at the most",
         "calibrating 2 of 2: disk; 36 s left at the most",
     ]
+
+
+def test_what_was_looked_at_twice_counts_together() -> None:
+    first = Cell(("a", 1), lambda: 3.0, clean=[1.0, 2.0], dirty=[9.0], also=[5.0], redone=1)
+    other = Cell(("b",), None, clean=[7.0])
+    again = first.anew()
+    assert (again.key, again.taken, again.also, again.redone) == (("a", 1), 0, [], 0)
+    assert again.take() == 3.0
+    assert first.clean == [1.0, 2.0]
+    both, alone = merged([first, other, again])
+    assert (both.key, both.clean, both.dirty, both.also) == (
+        ("a", 1),
+        [1.0, 2.0, 3.0],
+        [9.0],
+        [5.0],
+    )
+    assert alone is other
