@@ -184,6 +184,8 @@ class Curve(BaseModel):
         What a lone copy takes beside its bytes is multiplied by `lone` where that is given.
         """
         beside = factor if lone is None else lone
+        # A latency above the smallest point counts as that point, as in `seconds`.
+        begun = min([self.latency, *(p.seconds for p in self.points[:1])])
 
         def slowed(points: tuple[Point, ...], begun: float = 0.0) -> tuple[Point, ...]:
             return tuple(
@@ -196,7 +198,7 @@ class Curve(BaseModel):
 
         gap = None if self.gap is None else self.gap * factor
         update = {
-            "points": slowed(self.points, self.latency),
+            "points": slowed(self.points, begun),
             "queued": slowed(self.queued),
             "latency": self.latency * beside,
             "gap": gap,

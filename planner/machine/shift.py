@@ -1,7 +1,8 @@
 """The same machine on a bad and on a good day: every time at its upper or its lower quartile.
 
 What was measured with a spread is shifted by it; what has none stays as it is, so an interval made
-of the two machines covers only what was known to vary.
+of the two machines covers only what was known to vary. What a lone copy takes beside its bytes
+varies by itself, where a curve says so (`lone_spread`).
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ _WIDEST = 0.9
 
 def knows_spread(machine: Machine) -> bool:
     """Whether anything in the machine was measured with a spread."""
-    own = (part.spread for part in _parts(machine))
-    return any(spread for spread in (*own, *(s.spread for s in machine.sources.values())))
+    parts = list(_parts(machine))
+    lone = (part.lone_spread for part in parts if isinstance(part, Curve))
+    own = (part.spread for part in parts)
+    return any((*own, *lone, *(source.spread for source in machine.sources.values())))
 
 
 def _parts(machine: Machine) -> Iterable[Curve | CopyTable | Setup]:
@@ -45,7 +48,8 @@ def shifted(machine: Machine, side: Side) -> Machine:
     """The machine with all its rates at the lower (`low`) or upper (`high`) quartile.
 
     Times are multiplied by 1 + spread on the low side and by 1 - spread on the high side, with the
-    spread of the curve, table or setup itself, else that of its source.
+    spread of the curve, table or setup itself, else that of its source; latency, idle and overhead
+    of a curve with its `lone_spread`, where it has one.
     """
     shift = _Shift(machine, side)
     nodes = {name: shift.node(node) for name, node in machine.nodes.items()}

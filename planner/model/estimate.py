@@ -135,8 +135,8 @@ def _told_beside(
     return {
         "what_if": what_if(machine, composed, lambda m: _again(plan, m, chosen).makespan),
         "lower_bound_s": bound,
-        # Both are sums of the same times; in which order they were taken is no gap.
-        "gap": round(composed.makespan / bound - 1, 12) if bound > 0 else 0.0,
+        # Both are sums of the same times, here with rounded beginnings (`fluid.INSTANT`): no gap.
+        "gap": round(composed.makespan / bound - 1, 9) if bound > 0 else 0.0,
         "provenance": provenance(machine),
     }
 

@@ -26,7 +26,8 @@ ALIKE = 0.15
 measurements of the same kind of link differed by 5 and by 9 % (two H200s, 2026-11-30)."""
 INSTANT = 14
 """Digits of the seconds before a pipeline flows: they are a difference, and what is lost of it by
-rounding would let the later of two equal flows be the first at an engine that serves in turn."""
+rounding would let the later of two equal flows be the first at an engine that serves in turn. That
+of many seconds loses more than these, and copies of hundreds of GB may still change places."""
 
 
 @dataclass(frozen=True, slots=True)

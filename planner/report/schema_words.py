@@ -63,7 +63,7 @@ _MACHINE: Final[dict[str, tuple[str, Any]]] = {
     "*.warnings": ("What is wrong with the hardware", ["pcie0 runs at generation 3 of 5"]),
     "*.source": ("Name of the source that these numbers come from", "bench"),
     "*.spread": ("Typical half interquartile range of the samples, relative", 0.03),
-    "*.lone_spread": ("The same of what a lone copy takes beside its bytes", 0.1),
+    "*.lone_spread": ("Half interquartile range, relative, of what takes no bytes", 0.1),
     "*.cost": ("What it costs, in the reviewer's own unit", 2.5),
     "*.host": ("The memory (a node) that it is nearest to", "host0"),
     "*.address": ("Name or address in the network", "10.0.0.7"),

@@ -11,9 +11,9 @@ The copies are of memory that copy engines reach (registered or on a device): a 
 memory would wait inside the call, and hold everybody up.
 
 So does every copy while memory is registered: the driver holds its own lock for as long as that
-takes. Meanwhile the calls let the interpreter's lock go, and who fills a ring beside pieces that
-are registered goes on filling it: 613 MB of memory beside 204 MB of a file took 22 and 14 ms, and
-19 and 9 so (one H200, measured 2026-12-01).
+takes. Meanwhile copies and events are queued without the interpreter's lock, and who fills a ring
+beside pieces that are registered goes on filling it: 613 MB of memory beside 204 MB of a file took
+22 and 14 ms, and 19 and 9 so (one H200, measured 2026-12-01).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class QuickCalls:
     """The calls, bound once for the process; see `quick_calls`."""
 
     _locked = 0
-    """How often the driver holds its lock for long just now."""
+    """How many calls just now hold the driver's lock for long."""
 
     def __init__(self) -> None:
         keeps, frees = ctypes.PyDLL(LIBRARY), ctypes.CDLL(LIBRARY)

@@ -197,7 +197,7 @@ class Plan:
         """Cold reads, and the same `again` some time later: a disk varies from minute to minute."""
 
         def make() -> list[Cell]:
-            if not self._cold:  # none, or those of a calibration that is gone on with
+            if not self._cold:  # also where the first look was taken before `--resume`
                 maps = self.arena.scope.full and not self.device.emulated
                 self._cold += self.arena.cold.cells(mapped=maps, onward=self.arena.onward())
                 return self._cold

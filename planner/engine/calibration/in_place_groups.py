@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -45,9 +46,11 @@ class InPlaceGroups:
         """
         arena, which = self.arena, " again" if again else ""
         for k, gpu in enumerate(self.gpus):
-            probes = InPlace(self.device, gpu, arena.pinned, arena.devices[gpu], arena.file)
+            undo = contextlib.ExitStack()
 
-            def make(probes: InPlace = probes) -> list[Cell]:
+            def make(gpu: int = gpu, undo: contextlib.ExitStack = undo) -> list[Cell]:
+                probes = InPlace(self.device, gpu, arena.pinned, arena.devices[gpu], arena.file)
+                undo.callback(probes.close)
                 return list(probes.cells(maps=self.costs().maps()))
 
             yield Group(
@@ -58,5 +61,5 @@ class InPlaceGroups:
                 samples=(1, 4) if again else arena.scope.others,
                 link=f"pcie{k}",
                 at_once=True,
-                close=probes.close,
+                close=undo.close,
             )

@@ -10,7 +10,7 @@ takes longer than that.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Final, cast
 
 from planner.engine.awake import Waker
 from planner.engine.backends.base import Backend, DeviceBuffer
@@ -24,6 +24,10 @@ from planner.engine.places import DevicePlace, HostPlace, Place
 from planner.engine.strategies.host_gpu import driver, engine
 from planner.machine.curve import Curve
 from planner.machine.schema import Machine
+
+LITTLE: Final = 1 << 20
+"""Bytes of a copy at the most that is hardly more than its latency: 20 us at 55 GB/s, where kernels
+and pages take 160 and more."""
 
 
 class Lone:
@@ -100,15 +104,15 @@ def rested(name: str, cells: Sequence[Cell]) -> Curve | None:
         update={
             "overhead": max(0.0, awake - alike.seconds(size)),
             "idle": max(0.0, asleep - awake),
-            "lone_spread": _spread(base, cells),
+            "lone_spread": _spread(name, cells),
         }
     )
 
 
-def _spread(base: str, cells: Sequence[Cell]) -> float | None:
+def _spread(name: str, cells: Sequence[Cell]) -> float | None:
     """The spread of a small copy's run: of the lone one, else of the curve's smallest."""
     known = {cell.key: cell for cell in cells if isinstance(cell.key, tuple) and cell.taken}
-    lone = [cell for key, cell in known.items() if key[:2] == ("awake", base)]
-    small = [(key[2], cell) for key, cell in known.items() if key[:2] == (base, "alone")]
-    lone += [cell for size, cell in sorted(small, key=lambda pair: pair[0])[:1] if size <= SIZE]
+    lone = [cell for key, cell in known.items() if key[:2] == ("awake", name)]
+    small = [(key[2], cell) for key, cell in known.items() if key[:2] == (name, "alone")]
+    lone += [cell for size, cell in sorted(small, key=lambda pair: pair[0])[:1] if size <= LITTLE]
     return lone[0].summary().spread if lone else None

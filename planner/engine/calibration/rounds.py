@@ -64,7 +64,7 @@ class Cell:
             self.dirty.append(value)
 
     def anew(self) -> Cell:
-        """The same to be sampled, without samples."""
+        """The same to be sampled, without samples; for one whose `run` fills no `also`."""
         return replace(self, clean=[], dirty=[], also=[], redone=0)
 
     @property
@@ -106,6 +106,7 @@ def pooled(cells: Sequence[Cell]) -> Cell:
         clean=[value for cell in cells for value in cell.clean],
         dirty=[value for cell in cells for value in cell.dirty],
         also=[value for cell in cells for value in cell.also],
+        redone=max(cell.redone for cell in cells),
     )
 
 

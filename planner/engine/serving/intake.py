@@ -14,7 +14,7 @@ from planner.engine.dispatch import Dispatcher
 from planner.engine.ops import DMA
 from planner.engine.serving.ends import FileEnd, MemoryEnd
 from planner.engine.serving.job import Hand, Job
-from planner.engine.serving.parts import Chunks, Part
+from planner.engine.serving.parts import Part, runs_of
 from planner.native import native
 
 THREADS: Final = 2
@@ -27,8 +27,7 @@ def suits(job: Job) -> bool:
     return (
         job.way == "in"
         and native(shape.workers, shape.chunk_bytes, len(os.sched_getaffinity(0)), job.cores)
-        and isinstance(job.chunks, Chunks)
-        and job.chunks.single_reads
+        and all(len(r) == 1 and isinstance(r[0].source, FileEnd) for r in runs_of(job.chunks))
         and aio.usable()
     )
 

@@ -13,7 +13,7 @@ from planner.engine.backends.base import Engine, Lane
 from planner.engine.memory import copy_memory, round_up
 from planner.engine.ops import DMA, POOL, SHAPES, WAIT, Op
 from planner.engine.serving.ends import FileEnd, MemoryEnd, into_slot, out_of_slot
-from planner.engine.serving.parts import GRAIN, Chunk
+from planner.engine.serving.parts import GRAIN, Chunk, runs_of
 from planner.engine.serving.shape import Shape
 from planner.engine.waits import Stop
 
@@ -90,7 +90,7 @@ class Job:
     def needs_ring(self) -> bool:
         """Whether bytes pass through slots."""
         if self.way == "host":
-            return any(isinstance(part.source, FileEnd) for c in self.chunks for part in c)
+            return any(isinstance(p.source, FileEnd) for run in runs_of(self.chunks) for p in run)
         return self.way in ("in", "out")
 
     @property

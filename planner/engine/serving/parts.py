@@ -7,7 +7,7 @@ both ends are one.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, overload
 
 from planner.engine.memory import PAGE, round_up
@@ -96,10 +96,9 @@ class Chunks(Sequence[Chunk]):
         self._starts.append(self._count)
         self._count += count
 
-    @property
-    def single_reads(self) -> bool:
-        """Whether each chunk is one range of a file."""
-        return all(len(p) == 1 and isinstance(p[0].source, FileEnd) for p, _ in self._runs)
+    def runs(self) -> Iterator[Chunk]:
+        """The parts of each run of chunks: a large one, or those that are one chunk together."""
+        return (parts for parts, _ in self._runs)
 
     def __len__(self) -> int:
         return self._count
@@ -124,3 +123,8 @@ class Chunks(Sequence[Chunk]):
         end = (number - self._starts[run] + 1) * self._chunk - phase
         low = max(0, end - self._chunk)
         return (Part(source, start + low, target, to + low, min(size, end) - low),)
+
+
+def runs_of(chunks: Sequence[Chunk]) -> Iterable[Chunk]:
+    """What says as much of all chunks as they do, and is less: none is cut for it."""
+    return chunks.runs() if isinstance(chunks, Chunks) else chunks

@@ -359,6 +359,7 @@ def test_what_was_looked_at_twice_counts_together() -> None:
     assert again.take() == 3.0
     assert first.clean == [1.0, 2.0]
     both, alone = merged([first, other, again])
+    assert both.redone == 1
     assert (both.key, both.clean, both.dirty, both.also) == (
         ("a", 1),
         [1.0, 2.0, 3.0],

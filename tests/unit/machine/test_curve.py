@@ -183,3 +183,11 @@ def test_what_is_beside_the_bytes_may_be_slower_by_itself(
         slower = curve.slower(factor, lone)
         assert slower.seconds(size) == pytest.approx(latency * lone + size / rate * factor)
         assert (slower.overhead, slower.idle) == pytest.approx((1e-5 * lone, 2e-5 * lone))
+
+
+def test_a_latency_above_the_smallest_point_counts_as_that_point() -> None:
+    points = [Point(size_bytes=n << 20, seconds=s) for n, s in ((1, 7.9e-6), (2, 9.4e-6))]
+    curve = Curve(points=tuple(points), latency=8.1e-6, rate=1e12)
+    low, high = curve.slower(1.01, 1.4), curve.slower(0.99, 0.6)
+    for size in (1, 1 << 20, 1_300_000, 1 << 21, 1 << 24):
+        assert low.seconds(size) > curve.seconds(size) > high.seconds(size)

@@ -4,8 +4,9 @@ from typing import Literal
 
 import pytest
 
+from planner.machine.curve import Curve
 from planner.machine.load import load_machine, parse_machine
-from planner.machine.schema import Hbm, Machine, Ram
+from planner.machine.schema import Direction, Hbm, Machine, Ram
 from planner.machine.shift import knows_spread, shifted
 
 MiB = 2**20
@@ -124,6 +125,12 @@ def test_a_spread_of_more_than_everything_stays_a_time(machine: Machine) -> None
 
 def test_a_spread_is_known_where_anything_has_one(machine: Machine) -> None:
     assert knows_spread(machine)
+    curve = Curve(latency=1e-5, rate=1e9, lone_spread=0.1)
+    alone = Direction(rate=1e9, curves={"pinned": curve})
+    link = machine.links["pcie0"].model_copy(update={"forward": alone, "source": None})
+    plain: dict[str, object] = {"nodes": {}, "sources": {}}
+    assert knows_spread(machine.model_copy(update={**plain, "links": {"pcie0": link}}))
+    assert not knows_spread(machine.model_copy(update={**plain, "links": {}}))
     assert knows_spread(load_machine("h200-sxm-1"))
     assert not knows_spread(load_machine("pcie4-a100"))
 

@@ -14,7 +14,8 @@ from planner.engine.cutting import cuts
 from planner.engine.memory import PAGE
 from planner.engine.serving import dlpack, planned, residency as asking
 from planner.engine.serving.ends import FileEnd, MemoryEnd
-from planner.engine.serving.parts import GRAIN, MOST_PARTS, Chunks, Part, joined
+from planner.engine.serving.job import Job
+from planner.engine.serving.parts import GRAIN, MOST_PARTS, Chunks, Part, joined, runs_of
 from planner.engine.serving.shape import MIB, ROOM, Shape, default_budget, rule_of_thumb, within
 from planner.errors import InfeasibleError
 from tests.helpers.machines import one_gpu
@@ -283,7 +284,8 @@ def test_a_large_part_is_cut_as_a_whole_list_would_be(size: int, start: int, chu
         assert list(found) == wanted
         assert len(found) == len(wanted)
         assert found[1:3] == wanted[1:3]
-        assert found.single_reads
+        assert list(runs_of(found)) == ([(Part(source, start, target, 7, size),)] if size else [])
+        assert runs_of(wanted) is wanted
         if wanted:
             assert found[-1] == wanted[-1]
         with pytest.raises(IndexError, match=f"no chunk {len(wanted)} of {len(wanted)}"):
@@ -292,12 +294,14 @@ def test_a_large_part_is_cut_as_a_whole_list_would_be(size: int, start: int, chu
         source.close()
 
 
-def test_chunks_of_several_parts_or_of_memory_are_no_single_reads() -> None:
+def test_a_job_looks_at_runs_and_cuts_no_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Chunks, "__getitem__", lambda *_words: pytest.fail("a chunk was cut"))
     source, memory, target = FileEnd(__file__, "auto"), MemoryEnd(0, 99), MemoryEnd(0, 1 << 20)
     try:
         apart = [Part(source, 0, target, 0, 10), Part(source, 20, target, 20, 10)]
-        assert Chunks(apart[:1], 4096).single_reads
-        assert not Chunks(apart, 4096).single_reads
-        assert not Chunks([Part(memory, 0, target, 0, 99)], 10).single_reads
+        copied = [Part(memory, 0, target, 0, 99)]
+        for parts, ring in ((apart, True), (copied, False), (apart + copied, True)):
+            job = Job("host", Chunks(parts, 4), Shape(4, 1, 4, "given"))
+            assert job.needs_ring == ring
     finally:
         source.close()
