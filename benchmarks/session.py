@@ -32,6 +32,7 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a checkout not installed
 
 from benchmarks.record import Clock
+from planner.machine.made import FULL, QUICK
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 GRACE_S: Final = 20.0
@@ -55,12 +56,12 @@ class Step:
     budget: str | None = "--budget"
 
 
-CALIBRATE: Final = Step("calibrate", "planner calibrate --full -v -o {machine}", 190, 150, None)
-QUICKLY: Final = Step("calibrate", "planner calibrate -v -o {machine}", 40, 10, None)
+CALIBRATE: Final = Step("calibrate", f"{FULL} -v -o {{machine}}", 190, 150, None)
+QUICKLY: Final = Step("calibrate", f"{QUICK} -v -o {{machine}}", 40, 10, None)
 CALIBRATIONS: Final = (CALIBRATE, QUICKLY)
-MEASURED: Final = "by: planner calibrate"
+MEASURED: Final = f"by: {QUICK}"
 """What a machine file says of any calibration."""
-FULLY: Final = f"{MEASURED} --full"
+FULLY: Final = f"by: {FULL}"
 """What it says of a full one."""
 CACHE: Final = "PLANNER_CACHE_DIR"
 _PYTEST: Final = "pytest -v --tb=short -m gpu tests/gpu -p no:cacheprovider -p no:randomly"

@@ -187,11 +187,11 @@ class Curve(BaseModel):
         # A latency above the smallest point counts as that point, as in `seconds`.
         begun = min([self.latency, *(p.seconds for p in self.points[:1])])
 
-        def slowed(points: tuple[Point, ...], begun: float = 0.0) -> tuple[Point, ...]:
+        def slowed(points: tuple[Point, ...], aside: float = 0.0) -> tuple[Point, ...]:
             return tuple(
                 Point(
                     size_bytes=p.size_bytes,
-                    seconds=p.seconds * factor + min(begun, p.seconds) * (beside - factor),
+                    seconds=p.seconds * factor + min(aside, p.seconds) * (beside - factor),
                 )
                 for p in points
             )

@@ -14,7 +14,8 @@ from typing import Final
 
 from planner.engine.calibration.bench import Bench, Block
 from planner.engine.calibration.fit import curve
-from planner.engine.calibration.rounds import Cell, pooled
+from planner.engine.calibration.rounds import Cell, merged
+from planner.engine.calibration.statistics import Summary
 from planner.machine.curve import Curve
 
 Key = tuple[str, str, int]
@@ -187,14 +188,10 @@ def curve_of(name: str, cells: Sequence[Cell]) -> Curve | None:
 
     What was measured beside each of several GPUs counts together.
     """
-    seen: dict[str, dict[int, list[Cell]]] = {"alone": {}, "queued": {}}
-    for (own, kind, size), cell in _keyed(cells):
-        if own == name and cell.taken:
-            seen[kind].setdefault(size, []).append(cell)
-    found = {
-        kind: {size: pooled(same).summary() for size, same in sizes.items()}
-        for kind, sizes in seen.items()
-    }
+    found: dict[str, dict[int, Summary]] = {"alone": {}, "queued": {}}
+    taken = merged(cell for (own, _, _), cell in _keyed(cells) if own == name and cell.taken)
+    for (_, kind, size), cell in _keyed(taken):
+        found[kind][size] = cell.summary()
     if not found["alone"]:
         return None
     return curve(found["alone"], found["queued"])

@@ -28,7 +28,7 @@ from planner.engine.memory import HostBuffer
 from planner.engine.places import FilePlace, HostPlace
 from planner.engine.strategies.disk import READS
 from planner.machine.tables import CopyTable
-from planner.model.strategies.copying import MEET, crowded, turn_among
+from planner.model.strategies.copying import crowded, meeting, turn_among
 from planner.plan.schema import FileSource
 
 CHUNK: Final = 16 << 10
@@ -157,7 +157,7 @@ def turn_of(found: list[Cell]) -> float | None:
     Of one that meets all others: those that were sampled have met so many.
     """
     seen = [
-        cell.summary().median / (1 - 1 / int(cell.key[1])) ** MEET
+        cell.summary().median / meeting(int(cell.key[1]))
         for cell in found
         if isinstance(cell.key, tuple) and cell.key[0] == "turn" and cell.taken
     ]

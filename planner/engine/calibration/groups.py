@@ -70,7 +70,8 @@ class Plan:
         """All of them, what every prediction needs first."""
         pipelines = PipelineGroups(self.device, self.arena, self.axes, self.machine, self._weight)
         in_place = InPlaceGroups(self.device, self.arena, self.gpus, self._costs, self._weight)
-        found = [self._setup(), *self._links(), *self._tables(), self._disk(), self._disk_writes()]
+        found = [self._setup(), *self._pinned(), *self._pageable(), *self._duplex()]
+        found += [*self._tables(), self._disk(), self._disk_writes()]
         found += [*pipelines.joint(COPIES), *pipelines.leads()]
         if len(self.gpus) > 1 and self.arena.scope.full:
             found += pipelines.pairs(self.gpus)
@@ -106,13 +107,12 @@ class Plan:
             "setup", about, make, self._weight("setup"), essential=True, samples=scope.others
         )
 
-    def _links(self) -> Iterator[Group]:
-        """Pinned copies, then pageable ones, then both directions at once, of each GPU."""
+    def _pinned(self) -> Iterator[Group]:
+        """Pinned copies of each GPU."""
         scope, arena, count = self.arena.scope, self.arena, len(self.gpus)
         for k, gpu in enumerate(self.gpus):
-            link = f"pcie{k}"
 
-            def pinned(gpu: int = gpu) -> list[Cell]:
+            def make(gpu: int = gpu) -> list[Cell]:
                 found: list[Cell] = []
                 machine = self.machine()
                 for way in ("h2d", "d2h"):
@@ -122,37 +122,39 @@ class Plan:
 
             refine = arena.refinement() if scope.full else None
             yield Group(
-                f"copies {link}",
+                f"copies pcie{k}",
                 f"pinned copies of gpu{k}",
-                pinned,
+                make,
                 self._weight("copies", count),
-                link=link,
+                link=f"pcie{k}",
                 essential=True,
                 refine=refine,
                 samples=scope.copies,
             )
-        yield from self._pageable()
-        for k, gpu in enumerate(self.gpus):
-            link = f"pcie{k}"
 
-            def both(gpu: int = gpu) -> list[Cell]:
+    def _duplex(self) -> Iterator[Group]:
+        """Both directions of each GPU at once."""
+        scope, arena, count = self.arena.scope, self.arena, len(self.gpus)
+        for k, gpu in enumerate(self.gpus):
+
+            def make(gpu: int = gpu) -> list[Cell]:
                 return list(
                     duplex.opposite_cells(*arena.opposite(gpu), scope.background, scope.duplex_s)
                 )
 
             yield Group(
-                f"duplex {link}",
+                f"duplex pcie{k}",
                 f"both directions of gpu{k} at once",
-                both,
+                make,
                 self._weight("duplex", count),
-                link=link,
+                link=f"pcie{k}",
                 essential=True,
                 samples=scope.others,
             )
 
     def _pageable(self, *, again: bool = False) -> Iterator[Group]:
         """The driver's copies of ordinary memory, and the same cells `again` some time later."""
-        arena, scope = self.arena, self.arena.scope
+        arena, scope, which = self.arena, self.arena.scope, " again" if again else ""
         for k, gpu in enumerate(self.gpus):
 
             def make(gpu: int = gpu) -> list[Cell]:
@@ -162,10 +164,10 @@ class Plan:
                 ]
 
             yield Group(
-                f"pageable pcie{k} again" if again else f"pageable pcie{k}",
-                f"pageable copies of gpu{k}, cold and hot{', again' if again else ''}",
+                f"pageable pcie{k}{which}",
+                f"pageable copies of gpu{k}, cold and hot{which}",
                 make,
-                self._weight("pageable again" if again else "pageable", len(self.gpus)),
+                self._weight(f"pageable{which}", len(self.gpus)),
                 link=f"pcie{k}",
                 essential=not again,
                 samples=(1, 3) if again else scope.others,
@@ -195,6 +197,7 @@ class Plan:
 
     def _disk(self, *, again: bool = False) -> Group:
         """Cold reads, and the same `again` some time later: a disk varies from minute to minute."""
+        which = " again" if again else ""
 
         def make() -> list[Cell]:
             if not self._cold:  # also where the first look was taken before `--resume`
@@ -204,10 +207,10 @@ class Plan:
             return [cell.anew() for cell in self._cold]
 
         return Group(
-            "disk again" if again else "disk",
-            f"cold reads of the disk{', again' if again else ''}",
+            f"disk{which}",
+            f"cold reads of the disk{which}",
             make,
-            self._weight("disk again" if again else "disk"),
+            self._weight(f"disk{which}"),
             samples=(1, 3) if again else (3, self.arena.scope.others[1]),
             link="storage0",
             essential=not again,

@@ -170,11 +170,19 @@ def _gathering(crossing: Crossing, table: CopyTable) -> float:
 def turn_among(workers: int, overhead: float, turn: float, *, handed: bool = False) -> float:
     """Seconds of a turn of one of so many workers.
 
+    `turn` is that of one who meets all others.
+    """
+    return overhead + max(0.0, turn - overhead) * meeting(workers, handed=handed)
+
+
+def meeting(workers: int, *, handed: bool = False) -> float:
+    """The share of the longest turn that one of so many workers takes.
+
     Each meets all the others, and finds the lock the more often taken the more they are. Where one
     thread hands on what others read (`handed`), it alone takes turns: it meets them, they do not.
     """
-    meeting = 1 - 1 / workers
-    return overhead + max(0.0, turn - overhead) * (meeting if handed else meeting**MEET)
+    others = 1 - 1 / workers
+    return others if handed else others**MEET
 
 
 def crowded(alone: float, turns: float, *, handed: bool = False) -> float:
