@@ -38,11 +38,10 @@ class Follower:
         for turn in range(self.repeat):
             pace.enter(turn)
             pace.leave()
-        copy, moves = self.copy, tuple(self.copy.moves)
+        copy, moves, start = self.copy, tuple(self.copy.moves), self.root.begun
         if not moves:
-            return FlowSample(copy.begun, copy.begun, tuple(copy.setup), 0.0, 0.0, (), self.repeat)
+            return FlowSample(start, start, tuple(copy.setup), 0.0, 0.0, (), self.repeat)
         first, end = moves[0].end, moves[-1].end
-        start = copy.begun
         steady = first - moves[0].start
         if self.repeat > 1:
             steady = (end - first) / (self.repeat - 1)

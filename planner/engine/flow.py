@@ -45,8 +45,8 @@ from planner.results import FlowSchedule, Hop, SetupStep
 class FlowRunner:
     """Everything of a flow that stays from one sample to the next.
 
-    `copies` are those that its chunks are passed on to as they come in. One that is itself a copy
-    (`copied`) waits for its source; that counts from the beginning.
+    `copies` are passed its chunks as they come in. Who is itself a copy waits for its `source` and
+    counts from when that `begun`: its own thread may get going later.
     """
 
     backend: Backend
@@ -57,7 +57,8 @@ class FlowRunner:
     repeat: int = 1
     terms: Terms = field(default_factory=Terms)
     copies: list[Copy] = field(default_factory=list)
-    copied: bool = False
+    source: FlowRunner | None = None
+    begun: float = 0.0
     team: Team | None = None
     transfers: list[Transfer] = field(default_factory=list)
     undo: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -105,14 +106,16 @@ class FlowRunner:
         for gpu in self._gpus():
             self.backend.attach(gpu)
         for copy in self.copies:
-            copy.begin(begun)
+            copy.begin()
         setup = self._start_team() if fresh else []
         moves: list[Moved] = []
         first_end, paused, waited = begun, 0.0, 0.0
         for turn in range(self.repeat):
             asked = perf_counter()
             pace.enter(turn)
-            waited = waited if turn else perf_counter() - asked
+            if turn == 0:
+                waited = perf_counter() - asked
+                self.begun = min(begun, self.source.begun) if self.source else begun
             self._turn(turn)
             if turn:
                 pause = perf_counter()
@@ -127,7 +130,7 @@ class FlowRunner:
                     setup += between(begun, first_end, waited, setup, moves)
             if not left:
                 pace.leave()
-        start = begun if setup or self.copied or not moves else moves[0].start
+        start = self.begun if setup or self.source or not moves else moves[0].start
         end = moves[-1].end if moves else start
         if self.repeat > 1:
             steady = (end - first_end - paused) / (self.repeat - 1)
@@ -171,7 +174,7 @@ class FlowRunner:
     def _turn(self, turn: int) -> None:
         """Have all places use the buffer of this repeat."""
         self.ends.turn(turn)
-        if self.copied and isinstance(self.ends.source, DevicePlace):
+        if self.source and isinstance(self.ends.source, DevicePlace):
             self.ends.source.turn(turn)
         for copy in self.copies:
             copy.place.turn(turn)
@@ -331,8 +334,7 @@ class FlowRunner:
         steps = []
         for transfer in self.transfers:
             start = perf_counter()
-            size = transfer.give_back()
-            if size:
+            if size := transfer.give_back():
                 steps.append(step_since("unregister afterwards", start, size))
         return steps
 

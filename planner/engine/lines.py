@@ -30,13 +30,12 @@ class Copy:
     flow: str
     hop: Hop
     place: DevicePlace
-    begun: float = 0.0
     setup: list[SetupStep] = field(default_factory=list)
     moves: list[Moved] = field(default_factory=list)
 
-    def begin(self, instant: float) -> None:
+    def begin(self) -> None:
         """A new sample begins."""
-        self.begun, self.setup, self.moves = instant, [], []
+        self.setup, self.moves = [], []
 
 
 def all_hops(schedule: FlowSchedule) -> tuple[Hop, ...]:

@@ -201,7 +201,7 @@ class Session:
         if schedule.fan == "chain":
             return follow(source.root if isinstance(source, Follower) else source, schedule, ends)
         runner = self._runner(demand, predicted, ends)
-        runner.copied = True
+        runner.source = source.root if isinstance(source, Follower) else source
         return runner
 
     def _open_peers(self, predicted: FlowEstimate) -> None:

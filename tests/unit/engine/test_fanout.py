@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 
 from planner.engine import drive, files, pace, part
 from planner.engine.execute import execute
+from planner.engine.flow import FlowRunner
+from planner.engine.flow_sample import FlowSample
 from planner.engine.ops import DMA
 from planner.engine.strategies.base import Hands, Operation
 from planner.engine.worker import operations_of
@@ -49,6 +52,21 @@ def test_every_copy_has_every_byte(fan: Fan, gpus: int, size: int) -> None:
     # sample: of several, busy is their median and may be more than the first took.
     once = run_fan(fan, size, gpus, samples=1)
     assert all(flow.first_s >= once.flows[0].hops[0].busy_s for flow in once.flows)
+
+
+def test_a_copy_counts_from_its_source_even_where_its_thread_is_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    late_s, plain = 0.05, FlowRunner.sample
+
+    def late(self: FlowRunner, pace: pace.Pace) -> FlowSample:
+        if self.source:
+            time.sleep(late_s)
+        return plain(self, pace)
+
+    monkeypatch.setattr(FlowRunner, "sample", late)
+    run = run_fan("tree", CHUNK, 3, samples=1)
+    assert [flow.first_s >= late_s for flow in run.flows] == [False, True, True]
 
 
 def test_a_copy_of_all_begins_before_the_log_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
