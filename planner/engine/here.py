@@ -32,7 +32,7 @@ from planner.machine.schema import Disk, Hbm, Machine
 if TYPE_CHECKING:
     from planner.engine.progress import Progress
 
-LAYOUT: Final = 15
+LAYOUT: Final = 16
 """Of the cache file, and of what a calibration measures; raise it when either changes."""
 WAIT: Final = 60.0
 """Seconds to wait for another process that calibrates. Two at once would disturb each other, but

@@ -134,7 +134,8 @@ class Session:
         self._precedence = Precedence(classes, self.stop) if len(classes) > 1 else None
         every = [hop for flow in estimate.flows for hop in all_hops(flow.schedule)]
         self.warnings |= dict.fromkeys(hops_here(self.device, self.machine, every))
-        self._sweep = sweeper((hop.strategy for hop in every), self._undo)
+        size = sum(flow.size_bytes for flow in estimate.flows)
+        self._sweep = sweeper((hop.strategy for hop in every), size, self._undo)
         made: dict[str, Running] = {}
         for i in sources_first(estimate.flows):
             demand, predicted = listed[i], estimate.flows[i]
@@ -234,12 +235,11 @@ class Session:
                 if turn >= warmup:
                     flow.samples.append(sample)
                 self.listener.finish(name, sample.end - sample.start)
-            if turn >= warmup:
-                self.compute.append(found.compute)
             if turn == 0:
                 self.first = found
                 spans.append(found.makespan_s)
             if turn >= warmup:
+                self.compute.append(found.compute)
                 spans.append(found.makespan_s)
             if check:
                 self._check()

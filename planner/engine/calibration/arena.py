@@ -182,8 +182,8 @@ class Arena:
 
     def crowd_cells(self) -> list[Cell]:
         """What a turn at the interpreter's lock takes, no engine at work."""
-        target, cores = self.pageable.owner, self.team.size
-        return crowd.cells(self.bench.backend, self.file, target, cores, self.undo)
+        target, cores, backend = self.pageable.owner, self.team.size, self.bench.backend
+        return crowd.cells(backend, self.file, target, self.pinned, cores, self.undo)
 
     def stock(self, gpu: int | None = None) -> Stock:
         """What joint runs move, to or from a GPU, the first unless one is named."""

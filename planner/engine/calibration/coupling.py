@@ -47,11 +47,11 @@ this limits them would seem to cost nothing."""
 LATE_MOST: Final = 2e-3
 """Seconds looked for in which a single slot stands idle until it is seen to: some 250 us where one
 thread hands chunks on (two H200s, measured 2026-11-30)."""
-ONE_SLOT: Final = 0.9
+ONE_SLOT: Final = 0.94
 """The most of its pace that a ring keeps with one slot a worker where two bounds are equal. Runs
-that show a loss show 0.77 to 0.90 (seven calibrations of H200 machines, measured 2026-11-29 and
--30). One that shows none was lucky, or the model was too slow for two slots as well; the rings that
-were chosen for it then reached 48 GB/s where 52.5 were predicted."""
+that show a loss show 0.91 to 0.93 (four calibrations of H200 machines, measured 2026-11-30 and
+2026-12-01). One that shows none was lucky, or the model was too slow for two slots as well; the
+rings that were chosen for it then reached 48 GB/s where 52.5 were predicted."""
 STEPS: Final = 60
 """The most steps of a search; a third of them halve the interval."""
 CLOSE: Final = 1e-7

@@ -16,10 +16,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from planner.engine.backends.base import Backend
+from planner.engine.caches import sweep, verifying
+from planner.engine.calibration.device import Memory
 from planner.engine.calibration.joint import USUAL
 from planner.engine.calibration.once import Move, cleared, made_ready
 from planner.engine.calibration.rounds import Cell
@@ -92,9 +95,13 @@ class Crowd:
         """Seconds of a chunk, all workers at it."""
         return self._run() / self._chunks
 
-    def behind_clearing(self) -> float:
-        """Seconds of a run whose target was cleared right before, as that of a plan is."""
+    def behind_clearing(self, through: Memory) -> float:
+        """Seconds of a run before which, as in a plan, its target is cleared and caches are swept.
+
+        The bytes of `through` are what goes through the caches.
+        """
         cleared(HostPlace(self._target), self._moved)
+        sweep(through.address, min(through.size, verifying(self._moved)))
         return self._run()
 
     def _run(self) -> float:
@@ -107,11 +114,17 @@ class Crowd:
 
 
 def cells(
-    backend: Backend, file: Path, target: HostBuffer, cores: int, undo: contextlib.ExitStack
+    backend: Backend,
+    file: Path,
+    target: HostBuffer,
+    through: Memory,
+    cores: int,
+    undo: contextlib.ExitStack,
 ) -> list[Cell]:
     """The cells of a turn and of what workers add to a run, none where one is all there is.
 
-    As many workers as rings usually have at the most: how many stand and wait changes little.
+    As many workers as rings usually have at the most: how many stand and wait changes little. The
+    bytes of `through` may be written.
     """
     workers = min(cores, USUAL)
     if workers < 2:
@@ -128,8 +141,9 @@ def cells(
     if EACH * workers * USUAL_CHUNK > min(size, target.size):
         return found
     run = ready(chunk=USUAL_CHUNK, chunks=EACH * workers)
-    # All that is to be seen of other threads is those that clear.
-    return [*found, Cell(("gather", workers), run.behind_clearing, workers, waits=True)]
+    # All that is to be seen of other threads is those that clear and sweep.
+    behind = partial(run.behind_clearing, through)
+    return [*found, Cell(("gather", workers), behind, workers, waits=True)]
 
 
 def lead_of(

@@ -18,11 +18,12 @@ import numpy as np
 
 from planner.engine.awake import Waker
 from planner.engine.backends.base import Backend, DeviceBuffer
+from planner.engine.caches import THROUGH
 from planner.engine.calibration.ahead import Ahead
 from planner.engine.calibration.costs import PAGE, timed
 from planner.engine.calibration.device import Memory
 from planner.engine.calibration.managed import Managed
-from planner.engine.calibration.once import THROUGH, Move, Once, cleared
+from planner.engine.calibration.once import Move, Once, cleared
 from planner.engine.calibration.rounds import Cell
 from planner.engine.memory import HostBuffer, copy_memory
 from planner.engine.places import DevicePlace, HostPlace
@@ -35,7 +36,7 @@ What = TypeVar("What")
 
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
-DENSE: Final = (64 * KIB, MIB, 4 * MIB, 16 * MIB, 32 * MIB, 64 * MIB, 256 * MIB)
+DENSE: Final = (64 * KIB, MIB, 4 * MIB, 8 * MIB, 16 * MIB, 32 * MIB, 64 * MIB, 256 * MIB)
 """Bytes of passes over mapped memory: launch at one end, rate at the other."""
 STRIDES: Final = (32, 64, 128, 512, 4096)
 """Bytes from one element of 16 to the next: shared sectors, whole sectors, single requests."""

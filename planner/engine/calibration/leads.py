@@ -4,16 +4,18 @@ Workers are woken one after another, each wants the interpreter's lock for code 
 of its core, and its first chunks go into slots that are in none either: between two runs bytes are
 verified and targets made unrecognisable. Waking idle threads that do nothing else takes a quarter
 of it (33 us a worker of some 140 on one H200 machine, measured 2026-11-29). A long run hides it,
-so short ones are run, behind a sweep, and what they take beside the model's own time at the pace of
-the long ones is the `lead` of the table.
+so short ones are run, behind what lies before those of a plan (a target in host memory is written
+over, then bytes go through the caches), and what they take beside the model's own time at the pace
+of the long ones is the `lead` of the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
-from planner.engine.caches import sweep
+from planner.engine.caches import sweep, verifying
 from planner.engine.calibration.coupling import OUTWARD
 from planner.engine.calibration.joint import (
     CHUNK,
@@ -23,8 +25,10 @@ from planner.engine.calibration.joint import (
     Pipelines,
     Run,
 )
+from planner.engine.calibration.once import cleared
 from planner.engine.calibration.rounds import Cell
 from planner.engine.calibration.scope import FEW_CORES
+from planner.engine.places import HostPlace
 from planner.machine.schema import CopyName
 from planner.model.strategies import Shape
 
@@ -33,9 +37,6 @@ LEAD: Final = "lead"
 """First part of the key of a short run."""
 COPIES: Final[tuple[CopyName, ...]] = ("file", "memory", "save_memory")
 """Copies that are run; a file system that is written to takes longer than any thread."""
-SWEPT: Final = 64 * MIB
-"""Bytes that go through the caches before each run: as many are verified after a sample, and they
-empty the private caches of all cores that take part in it."""
 
 
 def counts(workers: Sequence[int], *, few: bool) -> list[int]:
@@ -67,8 +68,10 @@ def cells(ready: Pipelines, workers: Sequence[int]) -> list[Cell]:
     """One cell for each number of workers."""
     copy, stock = ready.copy, ready.stock
 
-    def before() -> None:
-        sweep(stock.through.address, min(stock.through.size, SWEPT))
+    def before(size: int) -> None:
+        if copy in OUTWARD:
+            cleared(HostPlace(stock.host.owner), size)
+        sweep(stock.through.address, min(stock.through.size, verifying(size)))
 
     found = []
     for count in workers:
@@ -76,6 +79,7 @@ def cells(ready: Pipelines, workers: Sequence[int]) -> list[Cell]:
         size = min(stock.size, LEAST_CHUNKS * own.chunk * count)
         size -= size % own.chunk
         key = (LEAD, copy, own.chunk, own.depth, own.workers, size)
-        # All that is to be seen of other threads is those that sweep.
-        found.append(Cell(key, ready.ready(Run(own, size), before), count + 1, waits=True))
+        # All that is to be seen of other threads is those that clear and sweep.
+        run = ready.ready(Run(own, size), partial(before, size))
+        found.append(Cell(key, run, count + 1, waits=True))
     return found

@@ -14,10 +14,11 @@ from typing import Final, cast
 
 from planner.engine.awake import Waker
 from planner.engine.backends.base import Backend, DeviceBuffer
+from planner.engine.caches import THROUGH
 from planner.engine.calibration.copies import Walk, curve_of
 from planner.engine.calibration.device import Memory, engine_for
 from planner.engine.calibration.first import SIZE, First
-from planner.engine.calibration.once import THROUGH, Move, Once, cleared
+from planner.engine.calibration.once import Move, Once, cleared
 from planner.engine.calibration.rounds import Cell
 from planner.engine.memory import HostBuffer, copy_memory
 from planner.engine.places import DevicePlace, HostPlace, Place

@@ -47,9 +47,6 @@ FEW_IN_A_ROW: Final = 3
 """The same where what is done before each takes longer than the run by far."""
 SMALL: Final = 4 << 20
 """Bytes of the largest one: beyond them what is in caches is a hundredth of a run."""
-THROUGH: Final = 4
-"""Times its own bytes that go through the caller's caches between two runs of a plan: target and
-source are compared, and the target is written over."""
 CLEARED: Final = 0xA5
 """What every byte of a target is set to before each run."""
 

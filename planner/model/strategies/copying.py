@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import log2
 from typing import Final
 
 from planner.machine.schema import CopyName, Ram
@@ -16,12 +17,18 @@ from planner.model.strategies.servers import packed_size
 from planner.native import native
 from planner.results import Cause
 
-CROWD: Final = 2.0
-HANDED: Final = 4.0
-"""Powers in which a chunk's copying and the turns of all workers at the locks add up, where workers
-meet and where one thread hands on. A lock that is taken for most of the time is waited for though
-it could serve everybody. 30 staged plans came within 7 % in the median by the second power, 8 to 11
-by the fourth; 9 loads of files, which one thread hands on, within 10 and 5 (one H200, measured
+CROWD: Final = 4.0
+"""Power in which a chunk's copying and the turns of all workers at the locks add up. A lock that is
+taken for most of the time is waited for though it could serve everybody. Runs with chunks of 4 MiB
+come out 3 to 7 % too slow by the second power (four H200s, measured 2026-11-30 and 2026-12-01)."""
+BRIEF: Final = 0.6
+BRIEF_CHUNK: Final = 256 << 10
+LONG_CHUNK: Final = 1 << 20
+"""Share of a turn that chunks of 256 KiB and less take beside DMA; those of 1 MiB and more take all
+of it, on a line in the chunk's logarithm between. Who copies for 0.1 ms lets others fall asleep at
+the lock, and each has to be woken: 41 to 60 us a chunk of 256 or 512 KiB by six and eight workers,
+72 to 76 by 1 MiB and 73 to 79 by 2 MiB. With one turn for all, runs by 1 and 2 MiB were 1.05 to
+1.24 of predicted, those by 256 KiB 0.78 to 0.91 (four H200s, measured 2026-11-30 and
 2026-12-01)."""
 MEET: Final = 2
 """Power of the share of the others, 1 - 1/W, in which a turn grows with W workers. Chunks of 256
@@ -39,6 +46,18 @@ COPY: Final = ".copy"
 """How the copying workers of a host are called, behind its name."""
 DISPATCH: Final = ".dispatch"
 """How the locks of a process are called, behind the memory that it moves bytes in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Locks:
+    """What a chunk costs at the locks: the longest `turn`, and a worker's `calls` for its engine.
+
+    Where one thread hands all chunks on (`apart`), it makes the calls, as a part of its turn.
+    """
+
+    turn: float
+    calls: float = 0.0
+    apart: bool = False
 
 
 def copy_stage(
@@ -65,18 +84,12 @@ def copy_stage(
     def make() -> Stage:
         capacity = table.rate(shape.workers, ring, beside_dma=dma)
         own = table if dma else _without_dma(table, crossing.ram)
-        calls = CALLS * crossing.ram.issue if dma and not crossing.machine.emulated else 0.0
         # Without an engine there is nobody to hand a chunk on to.
         apart = dma and file and native(shape.workers, chunk, crossing.cores)
-        made = _copies(
-            crossing,
-            own,
-            shape,
-            capacity=capacity,
-            faults=faults,
-            calls=0.0 if apart else calls,
-            apart=apart,
-        )
+        locks = Locks(own.turn * crossing.turns, apart=apart)
+        if dma and not apart and not crossing.machine.emulated:
+            locks = Locks(locks.turn * wakeful(chunk), CALLS * crossing.ram.issue)
+        made = _copies(crossing, own, shape, locks, capacity=capacity, faults=faults)
         if dma:
             made = replace(made, several=table.several(shape.workers))
         return replace(made, charges={**made.charges, **reading}) if reading else made
@@ -104,27 +117,23 @@ def _copies(
     crossing: Crossing,
     table: CopyTable,
     shape: Shape,
+    locks: Locks,
     *,
     capacity: float,
     faults: float,
-    calls: float,
-    apart: bool,
 ) -> Stage:
-    """The stage of workers who copy `capacity` bytes/s together, and fault besides.
-
-    Each spends `calls` seconds on the engine of a chunk, unless one thread hands all on (`apart`).
-    """
+    """The stage of workers who copy `capacity` bytes/s together, and fault besides."""
     workers, chunk = shape.workers, min(shape.chunk, max(1, crossing.size))
     per_byte = workers * (1 / capacity + faults)
     overhead, gather = table.per_chunk, _gathering(crossing, table)
-    longest = max(overhead, table.turn * crossing.turns)
+    longest, apart = max(overhead, locks.turn), locks.apart
     # One worker by itself hands its lock to nobody, but to the thread of an emulated engine.
     own = turn_among(workers, overhead, longest, handed=apart)
     if crossing.machine.emulated:
         own = longest
 
     def alone(length: int) -> float:
-        return overhead + calls + length * gather + length * per_byte
+        return overhead + locks.calls + length * gather + length * per_byte
 
     def turn(length: int) -> float:
         return own + length * gather
@@ -139,7 +148,7 @@ def _copies(
     def seconds(length: int) -> float:
         if workers == 1:
             return max(alone(length), turns_of_all(length))
-        return crowded(alone(length), turns_of_all(length), handed=apart)
+        return crowded(alone(length), turns_of_all(length))
 
     cause: Cause = "page_faults" if faults > 1 / capacity else "host_copy"
     if turns_of_all(chunk) > alone(chunk):
@@ -185,9 +194,19 @@ def meeting(workers: int, *, handed: bool = False) -> float:
     return others if handed else others**MEET
 
 
-def crowded(alone: float, turns: float, *, handed: bool = False) -> float:
+def crowded(alone: float, turns: float) -> float:
     """Seconds of a round of several workers: its own copying, and the turns of all at the locks."""
-    return together((alone, turns), HANDED if handed else CROWD)
+    return together((alone, turns), CROWD)
+
+
+def wakeful(chunk: int) -> float:
+    """The share of a turn that chunks of so many bytes take beside DMA.
+
+    >>> wakeful(256 << 10), round(wakeful(512 << 10), 3), wakeful(4 << 20)
+    (0.6, 0.8, 1.0)
+    """
+    longer = log2(max(chunk, BRIEF_CHUNK) / BRIEF_CHUNK) / log2(LONG_CHUNK / BRIEF_CHUNK)
+    return BRIEF + (1 - BRIEF) * min(1.0, longer)
 
 
 def least_copy(crossing: Crossing, table: CopyTable, ring: int | None, *, dma: bool) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from planner.engine import caches
-from planner.engine.caches import PIECE, Broom, enough, sweep
+from planner.engine.caches import PIECE, Broom, enough, sweep, sweeper, verifying
 from planner.engine.memory import HostBuffer
 from planner.engine.pattern import Pattern
 from planner.engine.sample import run_once
@@ -41,6 +42,30 @@ def test_more_than_the_cache_goes_through_it_where_there_is_room(
 
 
 @pytest.mark.parametrize(
+    ("strategies", "swept"),
+    [
+        (["pinned"], []),
+        (["direct", "pinned"], []),
+        (["pageable"], [24 * PIECE]),
+        (["registered_chunks", "staged"], [24 * PIECE]),
+        # Four times 5 MiB, and of much no more than 64.
+        (["staged"], [20 * PIECE]),
+        (["buffered", "pinned"], [20 * PIECE]),
+    ],
+)
+def test_so_much_goes_through_the_caches_as_tells(
+    strategies: list[str], swept: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(caches, "sweep", lambda _address, size: seen.append(size))
+    monkeypatch.setattr(caches, "enough", lambda: 24 * PIECE)
+    with ExitStack() as undo:
+        sweeper(strategies, 5 * PIECE, undo)()
+    assert seen == swept
+    assert verifying(17 * PIECE) == 64 * PIECE
+
+
+@pytest.mark.parametrize(
     ("way", "source", "before"),
     [
         ("pageable in", "cold", ["sweep", "run"]),
@@ -48,6 +73,8 @@ def test_more_than_the_cache_goes_through_it_where_there_is_room(
         ("pageable in", "hot", ["sweep", "write", "run"]),
         ("pageable out", "cold", ["sweep", "run"]),
         ("chunks in", "cold", ["sweep", "run"]),
+        # So that it tells nothing whether the run before was verified.
+        ("staged in", "cold", ["sweep", "run"]),
         # A copy engine takes as long whatever the CPU's caches hold.
         ("pinned in", "cold", ["run"]),
     ],

@@ -10,14 +10,13 @@ import pytest
 
 from planner.engine.backends.base import DeviceBuffer
 from planner.engine.backends.host import HostBackend
-from planner.engine.caches import sweep
+from planner.engine.caches import THROUGH, sweep
 from planner.engine.calibration import ahead
 from planner.engine.calibration.ahead import pace
 from planner.engine.calibration.copies import curve_of
 from planner.engine.calibration.device import DeviceBench
 from planner.engine.calibration.in_place import COMBINED, OWN, STRIDES, InPlace, scattered
 from planner.engine.calibration.managed import REST
-from planner.engine.calibration.once import THROUGH
 from planner.engine.calibration.rounds import Cell
 from planner.engine.memory import Mapping
 from planner.engine.places import DevicePlace

@@ -32,6 +32,28 @@ def test_short_runs_have_as_many_workers_as_fill_a_link() -> None:
     assert leads.shape(8, 16 * MIB) == Shape(MIB, 2, 8)
 
 
+def test_a_target_in_memory_is_written_over_before_the_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    name = "planner.engine.calibration.leads"
+    monkeypatch.setattr(f"{name}.sweep", lambda _address, _size: done.append("sweep"))
+    monkeypatch.setattr(f"{name}.cleared", lambda _place, size: done.append(f"clear {size // MIB}"))
+    backend = HostBackend()
+    bench = DeviceBench(backend)
+    try:
+        host, device = bench.pageable(32 * MIB), bench.device(0, 32 * MIB)
+        stock = Stock(tmp_path / "unused", host, device, tmp_path, 32 * MIB, bench.pinned(MIB))
+        ready = Pipelines(backend, load_machine("h200-sxm-1"), "save_memory", stock)
+        (cell,) = leads.cells(ready, [2])
+        assert cell.take() > 0
+        assert done == ["clear 8", "sweep"] * 2  # it has run once before
+        ready.close()
+    finally:
+        bench.close()
+        backend.close()
+
+
 def test_caches_are_swept_before_each_short_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

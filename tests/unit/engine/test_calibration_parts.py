@@ -249,12 +249,24 @@ def test_the_read_ahead_tells_pools_of_one_request_size_alike() -> None:
 def test_the_spread_of_a_disk_is_that_of_every_sample() -> None:
     # Around their medians: 0.8, 1, 1.2 and 0.9, 1, 1.1, so quartiles 0.925 and 1.075.
     cells = [
-        _readers("buffered", 1, MIB, 0.8e9, 1e9, 1.2e9),
-        _readers("buffered", 1, 4 * MIB, 1.8e9, 2e9, 2.2e9),
+        _readers("direct", 1, MIB, 0.8e9, 1e9, 1.2e9),
+        _readers("direct", 1, 4 * MIB, 1.8e9, 2e9, 2.2e9),
     ]
-    curve = cold_curves.curve_of(cells, "buffered")
+    curve = cold_curves.curve_of(cells, "direct")
     assert curve is not None
     assert curve.spread == pytest.approx(0.075)
+
+
+def test_through_the_page_cache_a_request_s_size_changes_little() -> None:
+    # One reader: the cells beside each count once, its own twice. 1 MiB: 3, 3, 3, 3, 5, 5 around 3
+    # and 5; 4 MiB: 5, 5, 5, 5, 3, 3, 4, 4; 16 MiB: 4, 4, 4, 4, 5, 5. Around it each is its own.
+    sizes = {MIB: 3e9, 4 * MIB: 5e9, 16 * MIB: 4e9}
+    for name, wanted in (("buffered", [3e9, 4.5e9, 4e9]), ("direct", [3e9, 5e9, 4e9])):
+        cells = [_readers(name, 1, size, rate, rate) for size, rate in sizes.items()]
+        curve = cold_curves.curve_of(cells, name)
+        assert curve is not None
+        assert curve.readers is not None
+        assert curve.readers.rates == (pytest.approx(tuple(wanted)),)
 
 
 def test_what_waits_for_a_disk_counts_whatever_the_processors_did() -> None:
