@@ -20,6 +20,9 @@ from planner.quantities import Bytes, BytesPerSecond, Seconds
 
 EACH: Final = {"beside_dma": "factor", "beside_several": "factor", "lead": "time"}
 """What a table has one of for each number of workers, where it has them at all."""
+BRIEF: Final = 0.7
+"""Share of a turn that chunks of 256 KiB take where nobody has measured it: 0.6 to 0.8 beside DMA
+(six calibrations of H200 machines, measured 2026-11-30 and 2026-12-01)."""
 
 
 class CopyTable(BaseModel):
@@ -32,7 +35,9 @@ class CopyTable(BaseModel):
     itself slower beside many workers. `beside_several[i]` is the same where several GPUs read the
     rings of that many, so that it is the copies' own. `turn` is what a chunk
     holds the locks of interpreter and driver there, hand-over from worker to worker included: no
-    chunk takes it where workers meet seldom, and all take it in turn where they crowd.
+    chunk takes it where workers meet seldom, and all take it in turn where they crowd. `brief` is
+    the share of it that chunks of 256 KiB and less take: who copies for longer than some 50 us lets
+    others fall asleep at the lock, and each has to be woken.
     `one_slot` is the share of their pace that is left where the copies by a ring of one slot a
     worker and the engine are equally fast: nothing hides the jitter of one from the other then.
     `late` is what such a slot stands idle in each round, where another thread has to see that the
@@ -49,6 +54,7 @@ class CopyTable(BaseModel):
     per_chunk: Seconds = 0.0
     per_piece: Seconds = 0.0
     turn: Seconds = 0.0
+    brief: float = Field(default=BRIEF, gt=0, le=1)
     beside_dma: tuple[Annotated[float, Field(gt=0)], ...] | None = None
     beside_several: tuple[Annotated[float, Field(gt=0)], ...] | None = None
     one_slot: float = Field(default=1.0, gt=0, le=1)

@@ -76,6 +76,7 @@ _MACHINE: Final[dict[str, tuple[str, Any]]] = {
     "Ram.lead": ("Seconds that each further worker adds to a run without copy engines", "100us"),
     "Ram.turn": ("Seconds that a chunk holds the interpreter's lock without copy engines", "15us"),
     "*.turn": ("Seconds that a chunk holds the locks beside copy engines, in turn", "70us"),
+    "*.brief": ("Share of `turn` that chunks of 256 KiB and less take", 0.7),
     "*.one_slot": (
         "Share of the pace with one slot a worker, copies and engine equally fast",
         0.85,

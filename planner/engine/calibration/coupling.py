@@ -23,6 +23,7 @@ from planner.machine.topology import Topology
 from planner.model.movement import Movement
 from planner.model.need import Need
 from planner.model.strategies import Kind, Shape
+from planner.model.strategies.copying import BRIEF_CHUNK
 from planner.model.ways import ways
 from planner.native import FEWEST
 
@@ -261,13 +262,20 @@ def _turn(machine: Machine, joints: Sequence[Joint]) -> CopyTable:
     """The table with the time of a turn at the locks that the runs with small chunks show.
 
     The middle of those that show one; where all are as fast as copies and link allow, 0, or the
-    least that handing on takes.
+    least that handing on takes. Where the workers meet themselves, beside an engine of its own, the
+    runs whose chunks take all of a turn show it, and the smallest ones what share they take.
     """
     table, apart = table_of(machine, joints[0].copy), joints[0].copy == READ_APART
-    turns = [_idle(machine, joint, table, "turn", TURN_MOST) for joint in joints]
-    shown = [turn for turn in turns if turn > 0]
     handed = apart and max(joint.shape.workers for joint in joints) >= FEWEST
-    return table.model_copy(update={"turn": median(shown or [HANDING_ON if handed else 0.0])})
+    tiny = [joint for joint in joints if joint.shape.chunk <= BRIEF_CHUNK]
+    tell = joints if handed or machine.emulated else [j for j in joints if j not in tiny] or joints
+    turns = [_idle(machine, joint, table, "turn", TURN_MOST) for joint in tell]
+    shown = [turn for turn in turns if turn > 0]
+    table = table.model_copy(update={"turn": median(shown or [HANDING_ON if handed else 0.0])})
+    if not shown or len(tell) == len(joints):
+        return table
+    shares = [_idle(machine, joint, table, "brief", 1.0) for joint in tiny]
+    return table.model_copy(update={"brief": max(LEAST, median(shares))})
 
 
 def _led(machine: Machine, joints: Sequence[Joint]) -> CopyTable:
@@ -293,9 +301,13 @@ def _led(machine: Machine, joints: Sequence[Joint]) -> CopyTable:
 
 
 def _idle(
-    machine: Machine, joint: Joint, table: CopyTable, name: Literal["turn", "late"], most: float
+    machine: Machine,
+    joint: Joint,
+    table: CopyTable,
+    name: Literal["turn", "brief", "late"],
+    most: float,
 ) -> float:
-    """Seconds of that name, up to `most`, that make the run come out as measured.
+    """What of that name, up to `most`, makes the run come out as measured.
 
     None where it is within jitter of what it takes without.
     """

@@ -21,15 +21,14 @@ CROWD: Final = 4.0
 """Power in which a chunk's copying and the turns of all workers at the locks add up. A lock that is
 taken for most of the time is waited for though it could serve everybody. Runs with chunks of 4 MiB
 come out 3 to 7 % too slow by the second power (four H200s, measured 2026-11-30 and 2026-12-01)."""
-BRIEF: Final = 0.6
 BRIEF_CHUNK: Final = 256 << 10
 LONG_CHUNK: Final = 1 << 20
-"""Share of a turn that chunks of 256 KiB and less take beside DMA; those of 1 MiB and more take all
-of it, on a line in the chunk's logarithm between. Who copies for 0.1 ms lets others fall asleep at
-the lock, and each has to be woken: 41 to 60 us a chunk of 256 or 512 KiB by six and eight workers,
-72 to 76 by 1 MiB and 73 to 79 by 2 MiB. With one turn for all, runs by 1 and 2 MiB were 1.05 to
-1.24 of predicted, those by 256 KiB 0.78 to 0.91 (four H200s, measured 2026-11-30 and
-2026-12-01)."""
+"""Bytes of a chunk up to which it takes a share of a turn beside DMA (`brief` of the table), and
+from which on all of it, on a line in the chunk's logarithm between. Who copies for 0.1 ms lets
+others fall asleep at the lock, and each has to be woken: 41 to 60 us a chunk of 256 or 512 KiB by
+six and eight workers, 72 to 76 by 1 MiB and 73 to 79 by 2 MiB. With one turn for all, runs by 1 and
+2 MiB were 1.05 to 1.24 of predicted, those by 256 KiB 0.78 to 0.91 (four H200s, measured 2026-11-30
+and 2026-12-01)."""
 MEET: Final = 2
 """Power of the share of the others, 1 - 1/W, in which a turn grows with W workers. Chunks of 256
 KiB out of memory, whose copying is next to nothing, took 28, 38, 41, 60, 65 and 69 us by 2, 4, 6,
@@ -88,7 +87,7 @@ def copy_stage(
         apart = dma and file and native(shape.workers, chunk, crossing.cores)
         locks = Locks(own.turn * crossing.turns, apart=apart)
         if dma and not apart and not crossing.machine.emulated:
-            locks = Locks(locks.turn * wakeful(chunk), CALLS * crossing.ram.issue)
+            locks = Locks(locks.turn * wakeful(chunk, own.brief), CALLS * crossing.ram.issue)
         made = _copies(crossing, own, shape, locks, capacity=capacity, faults=faults)
         if dma:
             made = replace(made, several=table.several(shape.workers))
@@ -199,14 +198,14 @@ def crowded(alone: float, turns: float) -> float:
     return together((alone, turns), CROWD)
 
 
-def wakeful(chunk: int) -> float:
-    """The share of a turn that chunks of so many bytes take beside DMA.
+def wakeful(chunk: int, brief: float) -> float:
+    """The share of a turn that chunks of so many bytes take beside DMA; the least is `brief`.
 
-    >>> wakeful(256 << 10), round(wakeful(512 << 10), 3), wakeful(4 << 20)
+    >>> wakeful(256 << 10, 0.6), round(wakeful(512 << 10, 0.6), 3), wakeful(4 << 20, 0.6)
     (0.6, 0.8, 1.0)
     """
     longer = log2(max(chunk, BRIEF_CHUNK) / BRIEF_CHUNK) / log2(LONG_CHUNK / BRIEF_CHUNK)
-    return BRIEF + (1 - BRIEF) * min(1.0, longer)
+    return brief + (1 - brief) * min(1.0, longer)
 
 
 def least_copy(crossing: Crossing, table: CopyTable, ring: int | None, *, dma: bool) -> float:

@@ -20,7 +20,7 @@ from planner.engine.calibration.rounds import Cell
 from planner.machine.curve import Point
 from planner.machine.load import load_machine
 from planner.machine.schema import CopyName, Machine, Ram
-from planner.machine.tables import CopyTable
+from planner.machine.tables import BRIEF, CopyTable
 from planner.model.strategies import Shape
 
 MIB = 1 << 20
@@ -181,6 +181,19 @@ def test_small_chunks_tell_what_a_turn_at_the_locks_takes() -> None:
     found = _table(coupled(machine, [*big, small]), "file")
     assert found.turn == pytest.approx(200e-6, rel=1e-3)
     assert found.per_chunk == 0.0
+
+
+def test_the_smallest_chunks_tell_what_share_of_a_turn_they_take() -> None:
+    machine = _machine()
+    truth = {"beside_dma": (0.9, 0.8, 0.7, 0.6), "turn": 200e-6, "brief": 0.65}
+    big = [_measured(machine, "memory", Shape(4 * MIB, 2, w), **truth) for w in (1, 2, 4, 8)]
+    shapes = [Shape(chunk, 2, 8) for chunk in (MIB, 256 << 10)]
+    small = [_measured(machine, "memory", shape, **truth) for shape in shapes]
+    found = _table(coupled(machine, [*big, *small]), "memory")
+    assert found.turn == pytest.approx(200e-6, rel=1e-3)
+    assert found.brief == pytest.approx(0.65, rel=1e-3)
+    # Without them it is what others have measured.
+    assert _table(coupled(machine, [*big, small[0]]), "memory").brief == BRIEF
 
 
 @pytest.mark.parametrize(

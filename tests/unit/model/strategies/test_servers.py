@@ -54,7 +54,7 @@ def test_a_turn_is_taken_only_where_workers_crowd() -> None:
     # 10 us of Python and 70 us a turn, of which eight workers hand over 60 us 7/8 of the time, and
     # wait for it as much of that: 10 + 60 * 49/64 us. Eight take 0.45 ms beside the 0.53 ms of a
     # copy of 1 MiB.
-    crowded = table(per_chunk=10e-6).model_copy(update={"turn": 70e-6})
+    crowded = table(per_chunk=10e-6).model_copy(update={"turn": 70e-6, "brief": 0.6})
     shape = Shape(MIB, 2, 8)
     beside = copy_stage(crossing(), crowded, shape, MIB, dma=True)
     assert beside.seconds(MIB) == pytest.approx(crowding(10e-6 + MIB / 2e9, 8 * 55.9375e-6))
@@ -90,7 +90,7 @@ def test_a_turn_is_taken_only_where_workers_crowd() -> None:
 def test_a_turn_without_dma_is_the_host_s_own() -> None:
     # The table's 70 us hold the driver's locks, too, 42 of them by so little. 100 KB take eight
     # workers 50 us of copying and 10 of Python, or eight turns of 15 us at the interpreter's lock.
-    crowded = table(per_chunk=10e-6).model_copy(update={"turn": 70e-6})
+    crowded = table(per_chunk=10e-6).model_copy(update={"turn": 70e-6, "brief": 0.6})
     tree = one_gpu().model_dump(mode="json", by_alias=True)
     tree["nodes"]["host0"]["turn"] = 15e-6
     at = Crossing(
@@ -196,7 +196,7 @@ def test_workers_call_the_driver_three_times_for_a_chunk_beside_an_engine() -> N
 
 def test_who_hands_on_meets_the_readers_and_they_do_not_meet_each_other() -> None:
     # 64 KB would be read by eight workers themselves; 256 KiB are handed on, 10 + 60 * 7/8 us each.
-    crowded = table(per_chunk=10e-6).model_copy(update={"turn": 70e-6})
+    crowded = table(per_chunk=10e-6).model_copy(update={"turn": 70e-6, "brief": 0.6})
     # Readers that wake each other take 0.6 of a turn for so little.
     expected: dict[Kind, float] = {
         "file": 8 * 62.5e-6,
