@@ -285,7 +285,7 @@ def _team(way: Way, shapes: Sequence[Shape], found: list[SetupStep]) -> tuple[Se
     pools = [one for one in found if one.name == START]
     found[:] = [one for one in found if one.name != START]
     pool = max((one.duration_s for one in pools), default=0.0)
-    lanes = sum(m.hands(s) * sum(one.kind == "engine" for one in m.stages(s)) for m, s in moving)
+    lanes = sum(movement.hands(shape) * movement.engines for movement, shape in moving)
     awake = max((m.hands(s) for m, s in moving), default=1)
     start = pool + setup.start + (workers - 1) * setup.worker
     opened = lanes * setup.lane + (awake - 1) * setup.wake if lanes else 0.0

@@ -104,6 +104,22 @@ class Movement:
         apart = self.reads_into_ring and native(shape.workers, shape.chunk, cores)
         return 1 if apart else shape.workers
 
+    def crew(self, shape: Shape) -> tuple[float, float]:
+        """Seconds until its workers are started and have a lane each to every engine.
+
+        The first worker's start is not in it. Workers are woken one after another to open theirs.
+        """
+        setup, hands = self.crossings[0].ram.setup, self.hands(shape)
+        lanes = hands * self.engines
+        opened = lanes * setup.lane + (hands - 1) * setup.wake if lanes else 0.0
+        return (shape.workers - 1) * setup.worker, opened
+
+    @cached_property
+    def engines(self) -> int:
+        """How many engines its chunks go through."""
+        stages = self.stages(Shape(max(self.size, 1)))
+        return sum(stage.kind == "engine" for stage in stages)
+
     @cached_property
     def memlock(self) -> int | None:
         """Bytes that the hosts let a network adapter pin, `None` where nothing is bounded."""

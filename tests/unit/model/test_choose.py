@@ -11,11 +11,13 @@ from hypothesis import given, settings, strategies as st
 from planner.errors import InfeasibleError
 from planner.machine.load import load_machine
 from planner.machine.override import with_overrides
+from planner.machine.schema import Machine
 from planner.machine.topology import Topology
 from planner.model.choose import decide, evaluate
+from planner.model.movement import Movement
 from planner.model.need import Need, Pins
 from planner.model.pipeline import exact, lengths
-from planner.model.shapes import CHUNKS, DEPTHS, FLAT, WORKERS, Choice, choose_shape
+from planner.model.shapes import CHUNKS, DEPTHS, FLAT, WORKERS, Choice, choose_shape, steadier
 from planner.model.strategies import Shape
 from planner.model.ways import ways
 from tests.helpers.machines import GB, MIB, flat_table, one_gpu, two_gpus
@@ -171,18 +173,48 @@ def test_the_chosen_shape_is_within_one_per_cent_of_brute_force() -> None:
     assert best.shapes[0].chunk in CHUNKS
 
 
+def _staged(machine: Machine, size: int) -> tuple[Movement, Need]:
+    need = Need("up", "host0", "gpu0", size, "pageable", "device", 16 * GB, 8)
+    found = ways(Topology(machine), need)
+    return next(way for way in found if way.names == ("staged",)).movements[0], need
+
+
 def test_workers_that_take_long_until_they_are_at_it_are_not_woken_for_little() -> None:
     # A worker copies 2 GB/s, the wire 10. 0.4 GB by four take 50 ms, by six and more 40, but with
     # more than four it takes 12 to 30 ms until all are at it. For 40 GB that does not count.
     table = flat_table(2e9, scales=True) | {"lead": [0.0, 0.0, 1e-3, 30e-3]}
     machine = one_gpu(copy={"memory": table})
-    for size, most in ((400_000_000, 4), (40 * GB, 8)):
-        need = Need("up", "host0", "gpu0", size, "pageable", "device", 16 * GB, 8)
-        ways_here = ways(Topology(machine), need)
-        staged = next(way for way in ways_here if way.names == ("staged",))
-        chosen = choose_shape(staged.movements[0], need)
+    for size, few in ((400_000_000, True), (40 * GB, False)):
+        chosen = choose_shape(*_staged(machine, size))
         assert isinstance(chosen, Choice)
-        assert (chosen.shape.workers <= 4) == (most == 4)
+        assert (chosen.shape.workers <= 4) == few
+
+
+def test_workers_that_take_long_to_start_are_not_started_for_little() -> None:
+    # 0.4 GB by four take 50 ms and by six 40, but each further one is started in 5 ms and opens its
+    # lane in 3: 74 and 80 ms in all. For 40 GB that does not count.
+    table = flat_table(2e9, scales=True)
+    setup = {"register": 1e18, "worker": 5e-3, "lane": 3e-3}
+    machine = one_gpu(copy={"memory": table}, setup=setup)
+    for size, few in ((400_000_000, True), (40 * GB, False)):
+        movement, need = _staged(machine, size)
+        assert movement.crew(Shape(MIB, 2, 4)) == pytest.approx((15e-3, 12e-3))
+        chosen = choose_shape(movement, need)
+        assert isinstance(chosen, Choice)
+        assert (chosen.shape.workers <= 4) == few
+
+
+@pytest.mark.parametrize(
+    ("one_slot", "saved", "slots"),
+    [(1.0, 0.05, 2), (0.9, 0.05, 1), (0.9, 0.02, 2), (1.0, 0.15, 1)],
+)
+def test_one_slot_must_promise_more_where_nobody_measured_what_it_loses(
+    one_slot: float, saved: float, slots: int
+) -> None:
+    machine = one_gpu(copy={"memory": flat_table(20e9) | {"one_slot": one_slot}})
+    movement, _ = _staged(machine, GB)
+    one, two = Choice(Shape(4 * MIB, 1, 8), 1.0), Choice(Shape(2 * MIB, 2, 8), 1.0 + saved)
+    assert steadier(movement, one, two).shape.depth == slots
 
 
 def test_the_choice_equals_brute_force_over_all_ways() -> None:
