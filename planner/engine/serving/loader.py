@@ -228,6 +228,8 @@ class Loader(AbstractContextManager["Loader"]):
             return None
         maps = mapped.map_files(parts, room)
         chunks = mapped.chunks_of(parts, shape.chunk_bytes)
+        if cores > 1:
+            maps.help(chunks)
         return Job("map", chunks, shape, Engine("h2d", gpu), maps=maps, budget=most)
 
     def _allocate(self, files: Sequence[weights.LoadedFile], gpu: int | None) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import planner
 from planner.engine.backends.host import HostBackend
 from planner.engine.memory import PAGE
+from planner.engine.populate import Populator
 from planner.engine.serving import ends, loader, mapped
 from planner.engine.serving.ends import FileEnd, MemoryEnd
 from planner.engine.serving.parts import Part
@@ -87,6 +89,42 @@ def test_several_files(backend: Watched, tmp_path: Path) -> None:
         found = pool.load(tmp_path, cores=2)
         assert all(found[name].raw.numpy().tobytes() == held[name].tobytes() for name in held)
     assert backend.count >= 5
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_second_core_brings_the_pages_of_later_pieces_in(
+    backend: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int
+) -> None:
+    made: list[Populator] = []
+
+    class Noted(Populator):
+        def __init__(self, stretches: Sequence[tuple[int, int]]) -> None:
+            super().__init__(stretches)
+            self.sizes, self.done = [size for _, size in stretches], ""
+            made.append(self)
+
+        def start(self) -> None:
+            self.done = "started"
+            super().start()
+
+        def end(self) -> None:
+            self.done += ", ended"
+            super().end()
+
+    monkeypatch.setattr(mapped, "Populator", Noted)
+    path = tmp_path / "m.safetensors"
+    held = write_weights(path, [("a", "U8", (4 * MIB,))])
+    with planner.Loader(backend="host") as pool:
+        found = pool.load(path, cores=cores)
+        assert found["a"].raw.numpy().tobytes() == held["a"].tobytes()
+    # The header shifts the pieces: the first one ends where a page does, and there are five.
+    assert backend.count == 5
+    assert len(made) == cores - 1
+    for helper in made:
+        assert isinstance(helper, Noted)
+        assert (len(helper.sizes), helper.done) == (4, "started, ended")
+        assert 4 * MIB - (MIB + PAGE) < sum(helper.sizes) < 4 * MIB
+    assert all(thread.name != "planner populate" for thread in threading.enumerate())
 
 
 def test_no_more_is_registered_than_may_be_pinned(backend: Watched, tmp_path: Path) -> None:
