@@ -84,7 +84,8 @@ def load(  # noqa: PLR0913 - choices by name
     cores
         Most cores that bring the bytes; all that the process may use unless given. With four or
         fewer, whole files that are cached are registered in pieces and copied from where they lie,
-        which one core can do; what was registered is given back when the call has returned.
+        which one core can do and a second one helps with; what was registered is given back when
+        the call has returned.
     cache
         `warm` reads through the page cache, `cold` around it, `auto` each chunk as it is cached.
     tensors
