@@ -50,7 +50,7 @@ JITTER = 0.10
 KNOWN_JITTER = 0.03
 """Shares of the time that one slot a worker must save on paper to be taken before two, and where it
 is measured what one slot loses (`one_slot`, `late`). There rings of one that came out best on paper
-were within 1 % of the best of 30 measured in six of six plans; held to a tenth, the choice was up
+were within 1 % of the best of 30 measured in five of five plans; held to a tenth, the choice was up
 to 1.33 of it (three H200s, measured 2026-11-30 and 2026-12-01)."""
 SHORT_LIST = 12
 """Shapes that are followed chunk by chunk after the formula has ranked all."""

@@ -50,7 +50,7 @@ LATE_MOST: Final = 2e-3
 thread hands chunks on (two H200s, measured 2026-11-30)."""
 ONE_SLOT: Final = 0.94
 """The most of its pace that a ring keeps with one slot a worker where two bounds are equal. Runs
-that show a loss show 0.91 to 0.93 (four calibrations of H200 machines, measured 2026-11-30 and
+that show a loss show 0.86 to 0.93 (five calibrations of H200 machines, measured 2026-11-30 and
 2026-12-01). One that shows none was lucky, or the model was too slow for two slots as well; the
 rings that were chosen for it then reached 48 GB/s where 52.5 were predicted."""
 STEPS: Final = 60
