@@ -36,15 +36,20 @@ class Populator:
 
     def __init__(self, stretches: Sequence[tuple[int, int]]) -> None:
         self._stretches = stretches
-        self._over = False
+        self._over = self._refused = False
         self._thread: Thread | None = None
 
     def start(self) -> None:
-        """Begin, unless that has happened."""
-        if self._thread is None:
+        """Begin, unless that has happened, or no thread could be had: it only helps."""
+        if self._thread is None and not self._refused:
             self._over = False
-            self._thread = Thread(target=self._go, name="planner populate", daemon=True)
-            self._thread.start()
+            thread = Thread(target=self._go, name="planner populate", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                self._refused = True
+            else:
+                self._thread = thread
 
     def _go(self) -> None:
         for address, size in self._stretches:

@@ -18,7 +18,7 @@ from planner.engine.calibration.scope import FEW_CORES
 from planner.engine.calibration.statistics import typical
 from planner.machine.rising import rising
 from planner.machine.schema import CopyName, Machine, Ram
-from planner.machine.tables import CopyTable, on_line
+from planner.machine.tables import BRIEF, CopyTable, on_line
 from planner.machine.topology import Topology
 from planner.model.movement import Movement
 from planner.model.need import Need
@@ -58,6 +58,7 @@ STEPS: Final = 60
 CLOSE: Final = 1e-7
 """How near a search comes to the share, in parts of it: far below any noise."""
 
+Sought = Literal["turn", "brief", "late"]
 OUTWARD: Final[frozenset[CopyName]] = frozenset({"save", "save_memory"})
 """Copies out of a ring that the GPU filled."""
 READ_APART: Final[CopyName] = "file"
@@ -263,19 +264,23 @@ def _turn(machine: Machine, joints: Sequence[Joint]) -> CopyTable:
 
     The middle of those that show one; where all are as fast as copies and link allow, 0, or the
     least that handing on takes. Where the workers meet themselves, beside an engine of its own, the
-    runs whose chunks take all of a turn show it, and the smallest ones what share they take.
+    runs whose chunks take all of a turn show it, and the smallest ones what share they take; those
+    alone show a turn where the others are as fast as the link.
     """
     table, apart = table_of(machine, joints[0].copy), joints[0].copy == READ_APART
     handed = apart and max(joint.shape.workers for joint in joints) >= FEWEST
     tiny = [joint for joint in joints if joint.shape.chunk <= BRIEF_CHUNK]
     tell = joints if handed or machine.emulated else [j for j in joints if j not in tiny] or joints
-    turns = [_idle(machine, joint, table, "turn", TURN_MOST) for joint in tell]
-    shown = [turn for turn in turns if turn > 0]
+    shown = [turn for joint in tell if (turn := _idle(machine, joint, table, "turn", TURN_MOST))]
+    if not shown and len(tell) < len(joints):
+        table = table.model_copy(update={"brief": BRIEF})
+        shown = [turn for one in tiny if (turn := _idle(machine, one, table, "turn", TURN_MOST))]
+        return table.model_copy(update={"turn": median(shown or [0.0])})
     table = table.model_copy(update={"turn": median(shown or [HANDING_ON if handed else 0.0])})
-    if not shown or len(tell) == len(joints):
+    if len(tell) == len(joints):
         return table
-    shares = [_idle(machine, joint, table, "brief", 1.0) for joint in tiny]
-    return table.model_copy(update={"brief": max(LEAST, median(shares))})
+    shares = [share for joint in tiny if (share := _idle(machine, joint, table, "brief", 1.0))]
+    return table.model_copy(update={"brief": max(LEAST, median(shares or [BRIEF]))})
 
 
 def _led(machine: Machine, joints: Sequence[Joint]) -> CopyTable:
@@ -300,13 +305,7 @@ def _led(machine: Machine, joints: Sequence[Joint]) -> CopyTable:
     return table.model_copy(update={"lead": leads})
 
 
-def _idle(
-    machine: Machine,
-    joint: Joint,
-    table: CopyTable,
-    name: Literal["turn", "brief", "late"],
-    most: float,
-) -> float:
+def _idle(machine: Machine, joint: Joint, table: CopyTable, name: Sought, most: float) -> float:
     """What of that name, up to `most`, makes the run come out as measured.
 
     None where it is within jitter of what it takes without.

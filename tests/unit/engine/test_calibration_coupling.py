@@ -192,6 +192,14 @@ def test_the_smallest_chunks_tell_what_share_of_a_turn_they_take() -> None:
     found = _table(coupled(machine, [*big, *small]), "memory")
     assert found.turn == pytest.approx(200e-6, rel=1e-3)
     assert found.brief == pytest.approx(0.65, rel=1e-3)
+    # One that is as fast as the link says nothing of a share, and one that only it shows is found.
+    quick = replace(small[1], seconds=small[1].seconds / 100)
+    assert _table(coupled(machine, [*big, small[0], small[1], quick]), "memory").brief == (
+        pytest.approx(0.65, rel=1e-2)
+    )
+    held = replace(small[0], seconds=small[0].seconds / 100)
+    alone = _table(coupled(machine, [*big, held, small[1]]), "memory")
+    assert (alone.turn > 100e-6, alone.brief) == (True, BRIEF)
     # Without them it is what others have measured.
     assert _table(coupled(machine, [*big, small[0]]), "memory").brief == BRIEF
 

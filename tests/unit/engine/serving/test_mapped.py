@@ -127,6 +127,26 @@ def test_a_second_core_brings_the_pages_of_later_pieces_in(
     assert all(thread.name != "planner populate" for thread in threading.enumerate())
 
 
+def test_a_load_goes_on_without_a_thread_to_help(
+    backend: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = threading.Thread.start
+
+    def start(self: threading.Thread) -> None:
+        if self.name == "planner populate":
+            raise RuntimeError("can't start new thread")
+        plain(self)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    path = tmp_path / "m.safetensors"
+    held = write_weights(path, [("a", "U8", (4 * MIB,))])
+    with planner.Loader(backend="host") as pool:
+        found = pool.load(path, cores=2)
+        assert found["a"].raw.numpy().tobytes() == held["a"].tobytes()
+        assert loader.MAPPED in found.report.notes
+    assert backend.count == 5
+
+
 def test_no_more_is_registered_than_may_be_pinned(backend: Watched, tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     held = write_weights(path, [("a", "U8", (20 * MIB,))])
